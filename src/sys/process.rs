@@ -1,0 +1,355 @@
+//! Processes: starting, forking, ending, and what the kernel says when one has ended.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid as NixPid;
+use serde::{Deserialize, Serialize};
+
+use super::pidfd::PidFd;
+use crate::role::Role;
+
+/// The number of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pid(pub u32);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Pid {
+    /// This process.
+    pub fn own() -> Pid {
+        Pid(std::process::id())
+    }
+
+    /// The process that this one answers to now: its parent, or whoever adopted it.
+    pub fn of_parent() -> Pid {
+        Pid(std::os::unix::process::parent_id())
+    }
+
+    fn raw(self) -> libc::pid_t {
+        self.0 as libc::pid_t
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// It said so itself, with this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal {
+        /// The signal's number.
+        number: i32,
+        /// The kernel wrote a core file, or meant to.
+        core: bool,
+    },
+}
+
+impl Exit {
+    /// Whether it ended of itself and in peace.
+    pub fn is_success(self) -> bool {
+        self == Exit::Code(0)
+    }
+
+    fn from_wait_status(status: libc::c_int) -> Exit {
+        if libc::WIFSIGNALED(status) {
+            Exit::Signal { number: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+        } else {
+            Exit::Code(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Exit::Code(code) => write!(f, "exited with code {code}"),
+            Exit::Signal { number, core } => {
+                match Signal::try_from(number) {
+                    Ok(signal) => write!(f, "was killed by {}", signal.as_str())?,
+                    Err(_) => write!(f, "was killed by signal {number}")?,
+                }
+                if core { write!(f, " (core dumped)") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+/// Which program our processes are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(PathBuf);
+
+impl Program {
+    /// The program that runs now, even when its file was replaced or removed meanwhile.
+    pub fn own() -> Program {
+        Program(PathBuf::from("/proc/self/exe"))
+    }
+
+    /// The program at `path`, which must call [`crate::role::Role::of_this_process`] first thing.
+    pub fn at(path: impl Into<PathBuf>) -> Program {
+        Program(path.into())
+    }
+
+    /// Where it stands.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// A child of this process. Dropping it kills and reaps it: nothing outlives its owner.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    pidfd: PidFd,
+    exit: Option<Exit>,
+    group: bool,
+}
+
+/// What a new process is given.
+#[derive(Debug)]
+pub struct Birth<'a> {
+    /// The program to execute.
+    pub program: &'a Program,
+    /// What it shall be.
+    pub role: Role,
+    /// Its end of the road to us; arrives as descriptor 0, see [`super::fds::take_link`].
+    pub link: OwnedFd,
+    /// Where its standard error goes; ours, if none.
+    pub errors: Option<OwnedFd>,
+    /// Whether it leads a process group of its own, out of reach of the terminal's Ctrl-C.
+    pub own_group: bool,
+}
+
+impl Child {
+    /// Executes a program of ours in a new process.
+    ///
+    /// The standard library takes `posix_spawn` for this, whose cost does not grow with our memory. The link
+    /// travels as standard input because that needs no code of ours between fork and exec.
+    ///
+    /// # Errors
+    /// What the kernel says: no such program, or no room for another process.
+    pub fn spawn(birth: Birth<'_>) -> io::Result<Child> {
+        let mut command = Command::new(birth.program.path());
+        command.arg0("fleet").args(birth.role.arguments());
+        command.stdin(Stdio::from(birth.link)).stdout(Stdio::null());
+        if let Some(errors) = birth.errors {
+            command.stderr(Stdio::from(errors));
+        }
+        if birth.own_group {
+            command.process_group(0);
+        }
+        let pid = Pid(command.spawn()?.id());
+        Child::adopt(pid, birth.own_group)
+    }
+
+    fn adopt(pid: Pid, group: bool) -> io::Result<Child> {
+        // We have not reaped it, so the number is still its own.
+        let pidfd = PidFd::open(pid)?;
+        Ok(Child { pid, pidfd, exit: None, group })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Its descriptor: readable once it has ended.
+    pub fn pidfd(&self) -> &PidFd {
+        &self.pidfd
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// What `wait4` says, which for a child of ours is nothing.
+    pub fn wait(&mut self) -> io::Result<Exit> {
+        if let Some(exit) = self.exit {
+            return Ok(exit);
+        }
+        let exit = reap(self.pid, true)?.expect("a blocking wait returns when there is a status");
+        self.exit = Some(exit);
+        Ok(exit)
+    }
+
+    /// Ends it (and its group, if it leads one) at once.
+    pub fn kill(&mut self) {
+        if self.exit.is_some() {
+            return;
+        }
+        if self.group {
+            let _ = signal::killpg(NixPid::from_raw(self.pid.raw()), Signal::SIGKILL);
+        }
+        let _ = self.pidfd.kill();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.wait();
+    }
+}
+
+/// Collects a child that has ended; `None` if it runs on and `block` is false.
+fn reap(pid: Pid, block: bool) -> io::Result<Option<Exit>> {
+    let flags = if block { 0 } else { libc::WNOHANG };
+    loop {
+        let mut status = 0;
+        // SAFETY:
+        // - `status` outlives the call; the kernel writes it only.
+        // - A null rusage is allowed and means that we do not want it.
+        let rc = unsafe { libc::wait4(pid.raw(), &raw mut status, flags, std::ptr::null_mut()) };
+        match rc {
+            0 => return Ok(None),
+            -1 => {
+                let cause = io::Error::last_os_error();
+                if cause.kind() != io::ErrorKind::Interrupted {
+                    return Err(cause);
+                }
+            }
+            _ => return Ok(Some(Exit::from_wait_status(status))),
+        }
+    }
+}
+
+/// Why no fork was made.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// A forked copy of a process with threads has their locks and not their threads.
+    #[error("cannot fork while {threads} threads run; use spawn or forkserver")]
+    Threaded {
+        /// How many threads run, this one included.
+        threads: usize,
+    },
+    /// The kernel refused.
+    #[error("cannot fork: {0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// Forks this process, and runs `life` in the child, which ends with it.
+///
+/// # Errors
+/// [`ForkError::Threaded`] if another thread runs; [`ForkError::Kernel`] if the kernel refuses.
+pub fn fork(life: impl FnOnce() -> i32) -> Result<Child, ForkError> {
+    let threads = own_threads()?;
+    if threads > 1 {
+        return Err(ForkError::Threaded { threads });
+    }
+    // SAFETY:
+    // - No other thread runs, so no lock of libc's or of ours is held in the copy, and any code may run there.
+    // - The child never returns into our caller's frames: it leaves through `exit_now`.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error().into()),
+        0 => {
+            // A panic must not unwind into frames that belong to the parent's life.
+            let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(life)).unwrap_or(101);
+            exit_now(code)
+        }
+        pid => Ok(Child::adopt(Pid(pid as u32), false)?),
+    }
+}
+
+/// Ends this process without running anything that was registered for its end.
+///
+/// A forked copy must not flush the buffers it inherited, or they would be written twice.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: takes a number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Asks the kernel to kill this process when the thread that started it ends, and says whether it lives still.
+///
+/// The check comes after the request, so that no moment is left in which a death goes unnoticed.
+pub fn die_with(parent: Pid) -> bool {
+    let asked = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    asked.is_ok() && Pid::of_parent() == parent
+}
+
+/// How many threads this process has.
+///
+/// The folder of threads counts one link for each, besides its own two: a glance instead of a listing.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn own_threads() -> io::Result<usize> {
+    Ok(std::fs::metadata("/proc/self/task")?.nlink().saturating_sub(2) as usize)
+}
+
+/// The children of this process's threads that have not been reaped.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn own_children() -> io::Result<usize> {
+    let mut children = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        // A thread may end while we look; its children then have another parent thread, seen elsewhere.
+        if let Ok(list) = std::fs::read_to_string(thread?.path().join("children")) {
+            children += list.split_ascii_whitespace().count();
+        }
+    }
+    Ok(children)
+}
+
+/// Reads through a null pointer: dies of SIGSEGV the way broken C code does.
+pub fn crash_by_segv() {
+    // SAFETY: not sound on purpose. Page 0 is never mapped, so the read ends this process at this instruction,
+    // which is what the caller asked for. `read_volatile` keeps the compiler from reasoning about it.
+    let byte = unsafe { std::ptr::read_volatile(std::hint::black_box(std::ptr::null::<u8>())) };
+    std::hint::black_box(byte);
+}
+
+/// Sends this process a signal that it cannot refuse.
+pub fn crash_by_kill() {
+    let _ = signal::raise(Signal::SIGKILL);
+}
+
+/// Sets the name that `ps` and `top` show for this thread (15 bytes at most).
+pub fn set_name(name: &CStr) {
+    let _ = rustix::thread::set_name(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted() {
+        let listed = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || stopped.recv());
+        // Other tests start threads beside this one: wait for a moment in which both readings agree.
+        while own_threads().unwrap() != listed() {}
+        assert!(own_threads().unwrap() >= 2);
+        drop(stop);
+        let _ = thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_process_with_threads_is_not_forked() {
+        // The test runner's own main thread is the second one.
+        let refused = fork(|| 0).unwrap_err();
+        assert!(matches!(refused, ForkError::Threaded { threads: 2.. }), "{refused}");
+        assert!(refused.to_string().contains("use spawn or forkserver"));
+    }
+
+    #[test]
+    fn exits_are_told_in_words() {
+        assert_eq!(Exit::Code(7).to_string(), "exited with code 7");
+        assert_eq!(Exit::Signal { number: 11, core: false }.to_string(), "was killed by SIGSEGV");
+        assert_eq!(Exit::Signal { number: 6, core: true }.to_string(), "was killed by SIGABRT (core dumped)");
+        assert_eq!(Exit::Signal { number: 63, core: false }.to_string(), "was killed by signal 63");
+    }
+}
