@@ -1,13 +1,13 @@
 //! Who is this process? Calls that role, and returns its exit code.
 
 use fleet::fleet::{worker, zygote};
-use fleet::lab;
+use fleet::{cli, lab};
 use fleet::model::make_handler;
 use fleet::role::Role;
 
 fn main() {
     let code = match Role::of_this_process() {
-        Role::Command => 0,
+        Role::Command => i32::from(cli::main()),
         Role::LabChild { parent } => lab::child::main(parent),
         Role::Zygote { parent } => zygote::main(parent, make_handler),
         Role::Worker { parent } => worker::main(parent, make_handler),

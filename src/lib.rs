@@ -10,3 +10,5 @@ pub mod workload;
 pub mod fleet;
 pub mod model;
 pub mod lab;
+pub mod report;
+pub mod cli;

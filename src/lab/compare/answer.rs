@@ -1,0 +1,375 @@
+//! What follows from the figures, in sentences: which arm, why, at what price, and what would change it. Pure.
+
+use std::collections::BTreeMap;
+
+use super::arm::Arm;
+use super::measure::Measured;
+use super::report::{Answer, AnswerCode, AnswerLine, ArmReport, Comparison, Estimate};
+use super::sizing::Sized;
+use super::summary::paired_ratio;
+use super::verdict::Verdict;
+use super::CompareSpec;
+use crate::model::Model;
+use crate::probe::host::Machine;
+use crate::report::human;
+use crate::workload::Kind;
+
+pub(super) fn answer(
+    spec: &CompareSpec,
+    machine: &Machine,
+    sized: &Sized,
+    measured: &Measured,
+    comparison: &Comparison,
+) -> Answer {
+    Reasoner { spec, machine, sized, measured, comparison }.answer()
+}
+
+struct Reasoner<'a> {
+    spec: &'a CompareSpec,
+    machine: &'a Machine,
+    sized: &'a Sized,
+    measured: &'a Measured,
+    comparison: &'a Comparison,
+}
+
+/// Below this share of its time on a CPU, a task waits; above the other it computes.
+const WAITS: f64 = 0.2;
+const COMPUTES: f64 = 0.8;
+
+impl Reasoner<'_> {
+    fn answer(&self) -> Answer {
+        if !self.comparison.workload.checksum_agreed {
+            return self.no_answer(AnswerCode::Disagreed, self.disagreement());
+        }
+        let Some(serial) = self.comparison.arm(Arm::SERIAL).filter(|serial| serial.wall_ns.is_some()) else {
+            return self.no_answer(AnswerCode::NoBaseline, self.missing_baseline());
+        };
+        if self.comparison.noise.too_noisy {
+            return self.too_noisy();
+        }
+        let Some(best) = self.preferred(|_| true) else {
+            return self.no_answer(AnswerCode::NoBaseline, "no arm could be measured".to_owned());
+        };
+        let code = self.code(best);
+        let mut lines = Vec::new();
+        let mut say = |label: &str, text: Option<String>| {
+            lines.extend(text.map(|text| AnswerLine { label: label.to_owned(), text }));
+        };
+        say("why", Some(self.why(best)));
+        say("price", (best.model != "serial").then(|| price(best)));
+        say("more", self.more(best));
+        say("alt", self.alternative(best));
+        for text in self.avoid(best) {
+            say("avoid", Some(text));
+        }
+        say("change", self.change(best));
+        for text in self.doubts() {
+            say("doubt", Some(text));
+        }
+        Answer {
+            code,
+            arm: Some(best.id.clone()),
+            headline: self.headline(code, serial, best),
+            lines,
+            sufficient_workers: self.sufficient_workers(),
+            alternatives: self.best_set().filter(|arm| arm.id != best.id).map(|arm| arm.id.clone()).collect(),
+        }
+    }
+
+    fn no_answer(&self, code: AnswerCode, headline: String) -> Answer {
+        let lines = self.doubts().into_iter().map(|text| AnswerLine { label: "doubt".to_owned(), text }).collect();
+        Answer { code, arm: None, headline, lines, sufficient_workers: BTreeMap::new(), alternatives: Vec::new() }
+    }
+
+    fn best_set(&self) -> impl Iterator<Item = &ArmReport> {
+        self.comparison.arms.iter().filter(|arm| arm.in_best_set)
+    }
+
+    /// The arm of the best set to take: fewer workers, then less memory, then a shorter start.
+    fn preferred(&self, wanted: impl Fn(&ArmReport) -> bool) -> Option<&ArmReport> {
+        let cost = |arm: &&ArmReport| {
+            let workers = if arm.model == "serial" { 0 } else { arm.workers };
+            (workers, arm.memory_bytes.map(|memory| memory.pss_total), arm.startup_ns.pool_ready_p50)
+        };
+        self.best_set().filter(|arm| wanted(arm)).min_by_key(cost)
+    }
+
+    fn code(&self, best: &ArmReport) -> AnswerCode {
+        let indicative = self.comparison.arms.iter().any(|arm| arm.verdict == Some(Verdict::Indicative));
+        match best.verdict {
+            _ if indicative => AnswerCode::Indicative,
+            Some(verdict) if !verdict.is_settled() => AnswerCode::Inconclusive,
+            // The baseline is recommended: is it settled that nobody is faster?
+            None if self.best_set().any(|arm| arm.verdict == Some(Verdict::Inconclusive)) => AnswerCode::Inconclusive,
+            _ => AnswerCode::VerdictOk,
+        }
+    }
+
+    fn headline(&self, code: AnswerCode, serial: &ArmReport, best: &ArmReport) -> String {
+        let wall = |arm: &ArmReport| arm.wall_ns.map_or(0.0, |wall| wall.p50 as f64);
+        let tasks = human::count(self.sized.tasks);
+        let Some(ratio) = best.ratio else {
+            let rival = self.comparison.arms.iter().filter(|arm| arm.model != "serial" && arm.ratio.is_some());
+            let rival = rival.max_by(|a, b| point(a).total_cmp(&point(b)));
+            let rival = rival.map_or(String::new(), |arm| {
+                format!("; the fastest other, {}, is at {}", arm.id, self.interval(arm.ratio))
+            });
+            let told = if code == AnswerCode::VerdictOk { "nothing is faster" } else { "nothing is surely faster" };
+            return format!("serial — {told}: wall p50 {} for {tasks} tasks{rival}", human::span(wall(serial)));
+        };
+        let walls = format!(
+            "wall p50 {} against {} for {tasks} tasks",
+            human::span(wall(best)),
+            human::span(wall(serial))
+        );
+        if code == AnswerCode::Inconclusive {
+            let needed = best.rounds_needed.unwrap_or(2 * best.rounds_counted);
+            return format!(
+                "{} against serial: {}, {walls}. About {needed} rounds would decide: --rounds {needed}",
+                best.id,
+                self.interval(best.ratio)
+            );
+        }
+        let faster = if ratio.point >= 1.0 { "faster" } else { "as fast" };
+        let workers = human::counted(best.workers, "worker");
+        format!("{}, {workers} — {} {faster} than serial, {walls}", best.model, self.interval(best.ratio))
+    }
+
+    /// `1.93× (95 % CI 1.89–1.97)`.
+    fn interval(&self, ratio: Option<Estimate>) -> String {
+        let Some(ratio) = ratio else { return "unknown".to_owned() };
+        let confidence = ratio.confidence.min(self.spec.confidence);
+        format!("{} ({} CI {:.2}–{:.2})", human::ratio(ratio.point), human::percent(confidence), ratio.lo, ratio.hi)
+    }
+
+    fn why(&self, best: &ArmReport) -> String {
+        let busy = self.comparison.workload.cpu_bound_ratio.unwrap_or(0.0);
+        let usable = self.machine.usable_cpus;
+        let cpus = match self.machine.quota_cpus {
+            Some(quota) if quota < self.machine.allowed_cpus.len() as f64 => format!("you have {quota:.1} CPUs by quota"),
+            _ => format!("you have {}", human::counted(usable, "usable CPU")),
+        };
+        let nature = match busy {
+            busy if busy < WAITS => format!(
+                "the task waits {} of its time and needs no CPU meanwhile, so workers may outnumber the CPUs",
+                human::percent(1.0 - busy)
+            ),
+            busy if busy > COMPUTES => format!("the task computes {} of its time; {cpus}", human::percent(busy)),
+            busy => format!("the task computes {} of its time and waits for the rest; {cpus}", human::percent(busy)),
+        };
+        match best.cost_ns_per_task {
+            Some(cost) if best.model != "serial" && cost.compute > 0.0 => {
+                format!("{nature}; handing a task over costs {} of running it", human::percent(cost.shipping / cost.compute))
+            }
+            _ => nature,
+        }
+    }
+
+    /// What more workers of the same model bring.
+    fn more(&self, best: &ArmReport) -> Option<String> {
+        let more: Vec<&ArmReport> = self
+            .comparison
+            .arms
+            .iter()
+            .filter(|arm| arm.model == best.model && arm.workers > best.workers && arm.ratio.is_some())
+            .collect();
+        let (same, slower): (Vec<_>, Vec<_>) = more.into_iter().partition(|arm| arm.in_best_set);
+        let list = |arms: &[&ArmReport]| arms.iter().map(|arm| arm.workers.to_string()).collect::<Vec<_>>().join(" or ");
+        let margin = human::percent(self.spec.margin);
+        let above = format!("nothing to gain above {}", best.workers);
+        match (same.is_empty(), slower.is_empty()) {
+            (true, true) => None,
+            (false, true) => Some(format!("{} workers are as fast (±{margin}) and cost memory — {above}", list(&same))),
+            (true, false) => Some(format!("{} workers are slower — {above}", list(&slower))),
+            (false, false) => {
+                Some(format!("{} workers are as fast (±{margin}), {} slower — {above}", list(&same), list(&slower)))
+            }
+        }
+    }
+
+    /// Somebody as fast who offers what the recommended arm does not.
+    fn alternative(&self, best: &ArmReport) -> Option<String> {
+        let isolates = |arm: &ArmReport| arm.model.parse::<Model>().is_ok_and(Model::isolates_crashes);
+        let wants_isolation = !isolates(best);
+        let other = self.preferred(|arm| arm.id != best.id && arm.model != "serial" && isolates(arm) == wants_isolation)?;
+        let offers = if wants_isolation { "and isolates crashes" } else { "and shares memory" };
+        Some(format!("{} is as fast ({}) {offers}: {}", other.id, human::ratio(point(other)), dues(other)))
+    }
+
+    fn avoid(&self, best: &ArmReport) -> Vec<String> {
+        let mut texts = Vec::new();
+        let repay = self.comparison.arms.iter().filter(|arm| arm.model != best.model);
+        let repay = repay.filter_map(|arm| Some((arm, arm.break_even?.tasks_to_repay_startup?)));
+        if let Some((arm, tasks)) = repay.filter(|(_, tasks)| *tasks > self.sized.tasks).min_by_key(|(_, tasks)| *tasks) {
+            texts.push(format!(
+                "{} for fewer than {} such tasks: its start and tear-down are not earned before",
+                arm.id,
+                human::count(tasks)
+            ));
+        }
+        let crowd = self.comparison.arms.iter().filter(|arm| arm.verdict == Some(Verdict::Slower));
+        let slowest = crowd.min_by(|a, b| point(a).total_cmp(&point(b)));
+        texts.extend(slowest.map(|arm| format!("{}: slower than serial, {}", arm.id, self.interval(arm.ratio))));
+        texts
+    }
+
+    fn change(&self, best: &ArmReport) -> Option<String> {
+        let mut parts = Vec::new();
+        let shipped = self.preferred(|arm| arm.break_even.is_some_and(|even| even.task_ns.is_some()));
+        let shipped = shipped.or_else(|| {
+            let arms = self.comparison.arms.iter();
+            arms.filter(|arm| arm.break_even.is_some_and(|even| even.task_ns.is_some()))
+                .max_by(|a, b| point(a).total_cmp(&point(b)))
+        });
+        if let Some(arm) = shipped
+            && let Some(even) = arm.break_even
+            && let Some(task_ns) = even.task_ns
+        {
+            let tasks = human::count(self.sized.tasks);
+            parts.push(format!("in a batch of {tasks}, {} breaks even with serial at {} a task", arm.id, human::span(task_ns)));
+            if let Some(repay) = even.tasks_to_repay_startup {
+                parts.push(format!("it repays its start after {} such tasks", human::count(repay)));
+            }
+        }
+        let kind = self.sized.workload.kind();
+        let most = self.spec.workers.last().map_or(1, |lanes| lanes.get());
+        if kind.computes() && best.workers >= self.machine.usable_cpus && best.model != "serial" {
+            parts.push("more CPUs would allow more workers".to_owned());
+        }
+        if kind == Kind::Sleep && best.workers == most && (most as u64) < self.sized.tasks {
+            parts.push(format!("more workers than {most} may be faster still: --workers {}", 2 * most));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        let failed = self.comparison.arms.iter().filter_map(|arm| Some((arm, arm.error.as_ref()?)));
+        texts.extend(failed.map(|(arm, error)| format!("{} failed: {error}", arm.id)));
+        let rounds = self.comparison.rounds;
+        match self.comparison.stopped.as_str() {
+            "budget" if rounds < self.spec.rounds.least => {
+                texts.push(format!("the time was spent after {} of {} rounds", rounds, self.spec.rounds.least));
+            }
+            "interrupted" => texts.push(format!("interrupted after {}", human::counted(rounds, "whole round"))),
+            _ => {}
+        }
+        let bimodal: Vec<&str> =
+            self.comparison.arms.iter().filter(|arm| arm.bimodal).map(|arm| arm.id.as_str()).collect();
+        if !bimodal.is_empty() {
+            texts.push(format!("the walls of {} fall into two groups: the machine had two states", bimodal.join(", ")));
+        }
+        let flagged = self.comparison.noise.flagged_rounds;
+        if flagged > 0 && !self.comparison.noise.too_noisy {
+            texts.push(format!("{flagged} of {rounds} rounds were disturbed ({})", self.disturbance()));
+        }
+        texts
+    }
+
+    fn disturbance(&self) -> String {
+        let noise = &self.comparison.noise;
+        let worst = noise.rounds.iter().map(|round| round.foreign_cpu).fold(0.0, f64::max);
+        let culprit = noise.culprit.as_ref();
+        let culprit = culprit.map_or(String::new(), |it| format!(", most of it {} (pid {})", it.name, it.pid));
+        format!("other processes used up to {} of your CPUs{culprit}", human::percent(worst))
+    }
+
+    fn too_noisy(&self) -> Answer {
+        let noise = &self.comparison.noise;
+        let rounds = self.comparison.rounds;
+        let headline = if noise.flagged_rounds > 0 {
+            format!("the machine is too noisy: {} in {} of {rounds} rounds", self.disturbance(), noise.flagged_rounds)
+        } else {
+            "the machine is too noisy: two identical serial runs differ".to_owned()
+        };
+        let mut lines = Vec::new();
+        let mut say = |label: &str, text: String| lines.push(AnswerLine { label: label.to_owned(), text });
+        if let Some(aa) = noise.aa_ratio {
+            let off = aa.hi.max(1.0 / aa.lo) - 1.0;
+            say(
+                "why",
+                format!("two identical serial runs differed by up to {}; walls are shown, not ranked", human::percent(off)),
+            );
+        }
+        let cpu: Vec<String> = self
+            .comparison
+            .arms
+            .iter()
+            .filter(|arm| arm.id != Arm::CONTROL.to_string())
+            .filter_map(|arm| Some(format!("{} {}", arm.id, human::span(arm.cpu_ns_per_task?.total))))
+            .take(6)
+            .collect();
+        say("still ok", format!("CPU time of a task: {}", cpu.join(" · ")));
+        say("do", "let the machine come to rest and run again".to_owned());
+        Answer {
+            code: AnswerCode::TooNoisy,
+            arm: None,
+            headline,
+            lines,
+            sufficient_workers: BTreeMap::new(),
+            alternatives: Vec::new(),
+        }
+    }
+
+    fn disagreement(&self) -> String {
+        let digests = self.measured.tracks.iter().filter_map(|track| {
+            let digest = track.trials.first()?.report.digest;
+            Some(format!("{} {digest}", track.arm))
+        });
+        let digests: Vec<String> = digests.take(6).collect();
+        format!("the arms disagree on the checksum, so none of their times mean anything: {}", digests.join(", "))
+    }
+
+    fn missing_baseline(&self) -> String {
+        let serial = self.comparison.arms.iter().find(|arm| arm.id == Arm::SERIAL.to_string());
+        match serial.and_then(|serial| serial.error.as_ref()) {
+            Some(error) => format!("serial failed, so there is nothing to compare with: {error}"),
+            None => "no round was whole, so there is nothing to compare".to_owned(),
+        }
+    }
+
+    /// For each model the smallest number of workers whose interval reaches that of the model's fastest arm.
+    fn sufficient_workers(&self) -> BTreeMap<String, usize> {
+        let models = self.spec.models.iter().copied().filter(|model| *model != Model::Serial);
+        let sufficient = models.filter_map(|model| {
+            let arms: Vec<Arm> = self.measured.tracks.iter().map(|track| track.arm).filter(|arm| arm.model == model).collect();
+            let measured = |arm: &&Arm| self.comparison.arm(**arm).is_some_and(|report| report.ratio.is_some());
+            let speed = |arm: &Arm| self.comparison.arm(*arm).map_or(0.0, point);
+            let best = *arms.iter().filter(measured).max_by(|a, b| speed(a).total_cmp(&speed(b)))?;
+            let each = 1.0 - (1.0 - self.spec.confidence) / arms.len() as f64;
+            let reaches = |arm: &&Arm| {
+                **arm == best
+                    || paired_ratio(self.measured, best, **arm, each)
+                        .is_some_and(|ratio| ratio.hi >= 1.0 / (1.0 + self.spec.margin))
+            };
+            let least = arms.iter().filter(measured).filter(reaches).min_by_key(|arm| arm.lanes)?;
+            Some((model.to_string(), least.lanes.get()))
+        });
+        sufficient.collect()
+    }
+}
+
+fn point(arm: &ArmReport) -> f64 {
+    arm.ratio.map_or(0.0, |ratio| ratio.point)
+}
+
+/// What a worker of this arm costs.
+fn dues(arm: &ArmReport) -> String {
+    let memory = arm.memory_bytes.and_then(|memory| memory.marginal_per_worker).map_or(0.0, |bytes| bytes.max(0.0));
+    let start = arm.startup_ns.per_worker_p50.map_or(0.0, |nanos| nanos as f64);
+    format!("{} and {} until ready for each worker", human::bytes(memory), human::span(start))
+}
+
+fn price(arm: &ArmReport) -> String {
+    let total = arm.memory_bytes.map_or(0.0, |memory| memory.pss_total as f64);
+    let ready = arm.startup_ns.pool_ready_p50.map_or(0.0, |nanos| nanos as f64);
+    let ship = arm.cost_ns_per_task.map_or(0.0, |cost| cost.shipping);
+    let isolates = arm.model.parse::<Model>().is_ok_and(Model::isolates_crashes);
+    let crash = if isolates { "a crash costs one task" } else { "a crash takes everything down" };
+    format!(
+        "{} of memory in all, {} until the pool is ready, {} to hand a task over; {crash}",
+        human::bytes(total),
+        human::span(ready),
+        human::span(ship)
+    )
+}

@@ -1,0 +1,112 @@
+//! Numbers as people read them: three significant digits, and a unit.
+
+/// Nanoseconds as `198 ms`.
+pub fn span(nanos: f64) -> String {
+    let (scaled, unit) = match nanos.abs() {
+        size if size < 1e3 => (nanos, "ns"),
+        size if size < 1e6 => (nanos / 1e3, "µs"),
+        size if size < 1e9 => (nanos / 1e6, "ms"),
+        _ => (nanos / 1e9, "s"),
+    };
+    format!("{} {unit}", three_digits(scaled))
+}
+
+/// Bytes as `3.4 MiB`.
+pub fn bytes(amount: f64) -> String {
+    let (scaled, unit) = match amount.abs() {
+        size if size < 1024.0 => (amount, "B"),
+        size if size < 1024.0 * 1024.0 => (amount / 1024.0, "KiB"),
+        size if size < 1024.0 * 1024.0 * 1024.0 => (amount / 1024.0 / 1024.0, "MiB"),
+        _ => (amount / 1024.0 / 1024.0 / 1024.0, "GiB"),
+    };
+    format!("{} {unit}", three_digits(scaled))
+}
+
+/// A ratio as `1.93×`.
+pub fn ratio(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}×") } else { format!("{value:.2}×") }
+}
+
+/// A share as `0.6 %`.
+pub fn percent(share: f64) -> String {
+    let hundred = share * 100.0;
+    match hundred.abs() {
+        size if size >= 99.95 || size < 0.05 => format!("{hundred:.0} %"),
+        size if size < 10.0 => format!("{hundred:.1} %"),
+        _ => format!("{hundred:.0} %"),
+    }
+}
+
+/// A count as `12 345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 worker`, `2 workers`.
+pub fn counted(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// Nanoseconds of a column, all in one unit: `—` where there is none.
+pub fn span_column(values: &[Option<f64>]) -> Vec<String> {
+    column(values, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")])
+}
+
+/// Bytes of a column, all in one unit: `—` where there is none.
+pub fn byte_column(values: &[Option<f64>]) -> Vec<String> {
+    let (kib, mib, gib) = (1024.0, 1024.0 * 1024.0, 1024.0 * 1024.0 * 1024.0);
+    column(values, &[(gib, "GiB"), (mib, "MiB"), (kib, "KiB"), (1.0, "B")])
+}
+
+/// The unit is the largest that leaves the largest value above 1; the decimals give a typical value three digits.
+fn column(values: &[Option<f64>], units: &[(f64, &str)]) -> Vec<String> {
+    let mut known: Vec<f64> = values.iter().flatten().map(|value| value.abs()).collect();
+    known.sort_unstable_by(f64::total_cmp);
+    let largest = known.last().copied().unwrap_or(0.0);
+    let (scale, unit) = units.iter().find(|(scale, _)| largest >= *scale).copied().unwrap_or((1.0, ""));
+    let typical = known.get(known.len() / 2).copied().unwrap_or(0.0) / scale;
+    let decimals = match typical {
+        size if scale == 1.0 || size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        _ => 2,
+    };
+    let show = |value: &Option<f64>| match value {
+        None => "—".to_owned(),
+        Some(value) => format!("{:.decimals$} {unit}", value / scale),
+    };
+    values.iter().map(show).collect()
+}
+
+fn three_digits(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 || size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits_and_a_fitting_unit() {
+        assert_eq!([0.0, 850.0, 22_100.0, 1.98e8, 2.5e9].map(span), ["0 ns", "850 ns", "22.1 µs", "198 ms", "2.50 s"]);
+        assert_eq!([512.0, 3_565_158.0, 1e12].map(bytes), ["512 B", "3.40 MiB", "931 GiB"]);
+        assert_eq!([1.0, 1.934, 250.4].map(ratio), ["1.00×", "1.93×", "250×"]);
+        assert_eq!([0.006, 0.99, 0.5, 0.0, 1.0].map(percent), ["0.6 %", "99 %", "50 %", "0 %", "100 %"]);
+        assert_eq!([7, 1_234, 1_234_567].map(count), ["7", "1 234", "1 234 567"]);
+        assert_eq!(span_column(&[Some(3.8e8), None, Some(1.98e8)]), ["380 ms", "—", "198 ms"]);
+        assert_eq!(span_column(&[Some(800.0), Some(11_000.0)]), ["0.8 µs", "11.0 µs"]);
+        assert_eq!(byte_column(&[Some(3_565_158.0), Some(104_858.0)]), ["3.40 MiB", "0.10 MiB"]);
+        assert_eq!((counted(1, "worker"), counted(3, "worker")), ("1 worker".to_owned(), "3 workers".to_owned()));
+    }
+}
