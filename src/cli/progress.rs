@@ -102,9 +102,9 @@ fn lines(event: &Event<'_>) -> Vec<String> {
 /// What will be done, and how long it takes at the most.
 fn plan_lines(spec: &CompareSpec, plan: &[Sized]) -> Vec<String> {
     let arms = spec.arms().len() + 1;
-    let rounds = spec.rounds.planned() as f64;
-    let whole: f64 = plan.iter().map(|sized| sized.round_ns * rounds).sum();
+    let all = |rounds: usize| plan.iter().map(|sized| sized.round_ns * rounds as f64).sum::<f64>();
     let limit = spec.budget.map_or(f64::INFINITY, |budget| budget.nanos() as f64);
+    let longest = all(spec.rounds.planned()).min(limit).max(all(spec.rounds.surely()));
     let counted = if spec.rounds.least == spec.rounds.most {
         spec.rounds.most.to_string()
     } else {
@@ -118,7 +118,7 @@ fn plan_lines(spec: &CompareSpec, plan: &[Sized]) -> Vec<String> {
         "plan: {} · {arms} arms × ({} warm-up + {counted} rounds) · about {} at the most",
         works.join(", "),
         spec.rounds.warmup,
-        human::span(whole.min(limit))
+        human::span(longest)
     )]
 }
 

@@ -1,6 +1,7 @@
 //! One trial: a model, a batch, and everything that is measured of them, in a process of its own.
 
 use std::io;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +163,7 @@ pub fn run(order: &TrialOrder) -> Result<TrialReport, TrialError> {
     executor.stop()?;
     let teardown = clock::now() - stopping;
     drop(executor);
-    let left = Holdings::now()?.since(&before);
+    let left = Holdings::settled(&before)?;
     if left != Leftovers::default() {
         return Err(TrialError::LeftBehind { model: order.model, left });
     }
@@ -206,6 +207,9 @@ fn weigh(executor: &dyn Executor) -> io::Result<(Memory, usize)> {
     Ok((sum, pids.len()))
 }
 
+/// How long the kernel may take to be done with what has ended, in nanoseconds.
+const SETTLING: Nanos = 2_000_000_000;
+
 /// What this process holds.
 struct Holdings {
     descriptors: usize,
@@ -220,6 +224,19 @@ impl Holdings {
             threads: process::own_threads()?,
             children: process::own_children()?,
         })
+    }
+
+    /// What is left once nothing more goes away: a thread that was joined, or a child that was reaped, is listed until
+    /// the kernel is done with it, which is a moment later.
+    fn settled(before: &Holdings) -> io::Result<Leftovers> {
+        let give_up = clock::now() + SETTLING;
+        loop {
+            let left = Holdings::now()?.since(before);
+            if left == Leftovers::default() || clock::now() > give_up {
+                return Ok(left);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     fn since(&self, before: &Holdings) -> Leftovers {

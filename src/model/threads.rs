@@ -4,7 +4,7 @@
 //!  run ─ tasks ─▶ [ waiting: bounded ] ─▶ thread 0, thread 1, … ─▶ [ ended ] ─▶ done(…)
 //! ```
 //!
-//! One lock guards both sides, and a thread takes it once a task: it hands in what it finished and takes what is next.
+//! One lock guards both sides. It is held for a push or a pop, never while a task runs or somebody is rung.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,31 +57,36 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread's life.
+    /// A thread's life. Whoever is rung is rung after the lock is free: a wake-up may take this thread's CPU at once,
+    /// and everybody would then wait for a lock whose holder does not run.
     fn serve(&self, lane: usize, bench: &Bench) {
-        let mut state = self.lock();
-        state.ready.push(clock::now());
+        self.lock().ready.push(clock::now());
         self.news.notify_one();
         let mut free_since = clock::now();
-        loop {
-            let Some(next) = state.waiting.pop_front() else {
-                if state.closed {
-                    return;
-                }
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(state);
+        while let Some(next) = self.next() {
             // Given to this lane once both were there: the task in the queue, and the lane free.
             let assigned = next.queued.max(free_since);
             let started = clock::now();
-            let answer = std::panic::catch_unwind(|| bench.run(next.task)).unwrap_or_else(|panic| Err(panic_message(&*panic)));
+            let computed = std::panic::catch_unwind(|| bench.run(next.task));
+            let answer = computed.unwrap_or_else(|panic| Err(panic_message(&*panic)));
             let finished = clock::now();
-            state = self.lock();
+            let mut state = self.lock();
             free_since = clock::now();
             let stamps = in_process(next.submitted, assigned, started, finished, free_since);
             state.ended.push(Completion { task: next.task, lane, answer, stamps });
+            drop(state);
             self.news.notify_one();
+        }
+    }
+
+    /// The next task, waiting for one; `None` once the pool is closed.
+    fn next(&self) -> Option<Waiting> {
+        let mut state = self.lock();
+        loop {
+            match state.waiting.pop_front() {
+                None if !state.closed => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                next => return next,
+            }
         }
     }
 }
@@ -124,26 +129,23 @@ impl Executor for Threads {
         let mut ended = Vec::new();
         while open > 0 {
             let mut state = self.shared.lock();
-            let mut woken = 0;
+            let waited = state.waiting.len();
             while state.waiting.len() < room
                 && let Some(&task) = rest.next()
             {
                 state.waiting.push_back(Waiting { task, submitted, queued: clock::now() });
-                woken += 1;
+            }
+            // Where tasks waited already, every thread is at work and looks at the queue by itself.
+            if waited == 0 && !state.waiting.is_empty() {
+                drop(state);
+                self.shared.work.notify_all();
+                state = self.shared.lock();
             }
             while state.ended.is_empty() {
-                if woken > 0 {
-                    // Whoever runs already looks at the queue by itself.
-                    self.shared.work.notify_all();
-                    woken = 0;
-                }
                 state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             std::mem::swap(&mut state.ended, &mut ended);
             drop(state);
-            if woken > 0 {
-                self.shared.work.notify_all();
-            }
             open -= ended.len();
             ended.drain(..).for_each(&mut *done);
         }

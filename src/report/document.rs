@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as Grid};
 
+use super::human::NO_BREAK;
 use super::paint::Paint;
 
 /// How wide a page may be, in columns.
@@ -96,7 +97,7 @@ impl Document {
                 lines.iter().map(|line| paint.faint(line) + "\n").collect()
             }
         });
-        parts.collect::<Vec<String>>().join("\n")
+        parts.collect::<Vec<String>>().join("\n").replace(NO_BREAK, " ")
     }
 
     /// The page as Markdown.
@@ -106,7 +107,7 @@ impl Document {
             Section::Table(table) => markdown_table(table),
             Section::Note(text) => format!("{text}\n"),
         });
-        parts.collect::<Vec<String>>().join("\n")
+        parts.collect::<Vec<String>>().join("\n").replace(NO_BREAK, " ")
     }
 }
 
@@ -155,6 +156,7 @@ fn grid(table: &Table, kept: &[usize], paint: Paint) -> Vec<String> {
         };
         if let Some(column) = grid.column_mut(position) {
             column.set_cell_alignment(alignment);
+            column.set_padding((u16::from(position > 0) * 2, 0));
         }
     }
     grid.lines().map(|line| line.trim_end().to_owned()).collect()

@@ -1,4 +1,8 @@
-//! Numbers as people read them: three significant digits, and a unit.
+//! Numbers as people read them: three significant digits, and a unit, which stays with its number: the blank between
+//! them is one at which no line is broken ([`NO_BREAK`]), and which the page turns into a plain one.
+
+/// The blank between a number and its unit.
+pub const NO_BREAK: char = '\u{a0}';
 
 /// Nanoseconds as `198 ms`.
 pub fn span(nanos: f64) -> String {
@@ -8,7 +12,7 @@ pub fn span(nanos: f64) -> String {
         size if size < 1e9 => (nanos / 1e6, "ms"),
         _ => (nanos / 1e9, "s"),
     };
-    format!("{} {unit}", three_digits(scaled))
+    format!("{}{NO_BREAK}{unit}", three_digits(scaled))
 }
 
 /// Bytes as `3.4 MiB`.
@@ -19,7 +23,7 @@ pub fn bytes(amount: f64) -> String {
         size if size < 1024.0 * 1024.0 * 1024.0 => (amount / 1024.0 / 1024.0, "MiB"),
         _ => (amount / 1024.0 / 1024.0 / 1024.0, "GiB"),
     };
-    format!("{} {unit}", three_digits(scaled))
+    format!("{}{NO_BREAK}{unit}", three_digits(scaled))
 }
 
 /// A ratio as `1.93×`.
@@ -30,11 +34,8 @@ pub fn ratio(value: f64) -> String {
 /// A share as `0.6 %`.
 pub fn percent(share: f64) -> String {
     let hundred = share * 100.0;
-    match hundred.abs() {
-        size if size >= 99.95 || size < 0.05 => format!("{hundred:.0} %"),
-        size if size < 10.0 => format!("{hundred:.1} %"),
-        _ => format!("{hundred:.0} %"),
-    }
+    let is_whole = (hundred - hundred.round()).abs() < 0.05;
+    if is_whole || hundred.abs() >= 10.0 { format!("{hundred:.0}{NO_BREAK}%") } else { format!("{hundred:.1}{NO_BREAK}%") }
 }
 
 /// A count as `12 345`.
@@ -43,7 +44,7 @@ pub fn count(number: u64) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
+            text.push(NO_BREAK);
         }
         text.push(digit);
     }
@@ -52,7 +53,7 @@ pub fn count(number: u64) -> String {
 
 /// `1 worker`, `2 workers`.
 pub fn counted(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+    if number == 1 { format!("1{NO_BREAK}{one}") } else { format!("{number}{NO_BREAK}{one}s") }
 }
 
 /// Nanoseconds of a column, all in one unit: `—` where there is none.
@@ -80,7 +81,13 @@ fn column(values: &[Option<f64>], units: &[(f64, &str)]) -> Vec<String> {
     };
     let show = |value: &Option<f64>| match value {
         None => "—".to_owned(),
-        Some(value) => format!("{:.decimals$} {unit}", value / scale),
+        Some(value) => {
+            let number = format!("{:.decimals$}", value / scale);
+            // What rounds to nothing has no sign.
+            let is_nothing = number.chars().all(|digit| matches!(digit, '-' | '0' | '.'));
+            let number = if is_nothing { number.trim_start_matches('-') } else { &number };
+            format!("{number}{NO_BREAK}{unit}")
+        }
     };
     values.iter().map(show).collect()
 }
@@ -97,16 +104,20 @@ fn three_digits(value: f64) -> String {
 mod tests {
     use super::*;
 
+    fn plain(text: String) -> String {
+        text.replace(NO_BREAK, " ")
+    }
+
     #[test]
     fn numbers_keep_three_digits_and_a_fitting_unit() {
-        assert_eq!([0.0, 850.0, 22_100.0, 1.98e8, 2.5e9].map(span), ["0 ns", "850 ns", "22.1 µs", "198 ms", "2.50 s"]);
-        assert_eq!([512.0, 3_565_158.0, 1e12].map(bytes), ["512 B", "3.40 MiB", "931 GiB"]);
-        assert_eq!([1.0, 1.934, 250.4].map(ratio), ["1.00×", "1.93×", "250×"]);
-        assert_eq!([0.006, 0.99, 0.5, 0.0, 1.0].map(percent), ["0.6 %", "99 %", "50 %", "0 %", "100 %"]);
-        assert_eq!([7, 1_234, 1_234_567].map(count), ["7", "1 234", "1 234 567"]);
-        assert_eq!(span_column(&[Some(3.8e8), None, Some(1.98e8)]), ["380 ms", "—", "198 ms"]);
-        assert_eq!(span_column(&[Some(800.0), Some(11_000.0)]), ["0.8 µs", "11.0 µs"]);
-        assert_eq!(byte_column(&[Some(3_565_158.0), Some(104_858.0)]), ["3.40 MiB", "0.10 MiB"]);
-        assert_eq!((counted(1, "worker"), counted(3, "worker")), ("1 worker".to_owned(), "3 workers".to_owned()));
+        assert_eq!([0.0, 850.0, 22_100.0, 1.98e8, 2.5e9].map(span).map(plain), ["0 ns", "850 ns", "22.1 µs", "198 ms", "2.50 s"]);
+        assert_eq!([512.0, 3_565_158.0, 1e12].map(bytes).map(plain), ["512 B", "3.40 MiB", "931 GiB"]);
+        assert_eq!([1.0, 1.934, 250.4].map(ratio).map(plain), ["1.00×", "1.93×", "250×"]);
+        assert_eq!([0.006, 0.99, 0.05, 0.0, 1.0].map(percent).map(plain), ["0.6 %", "99 %", "5 %", "0 %", "100 %"]);
+        assert_eq!([7, 1_234, 1_234_567].map(count).map(plain), ["7", "1 234", "1 234 567"]);
+        assert_eq!(span_column(&[Some(3.8e8), None, Some(1.98e8)]).into_iter().map(plain).collect::<Vec<_>>(), ["380 ms", "—", "198 ms"]);
+        assert_eq!(span_column(&[Some(800.0), Some(11_000.0)]).into_iter().map(plain).collect::<Vec<_>>(), ["0.8 µs", "11.0 µs"]);
+        assert_eq!(byte_column(&[Some(3_565_158.0), Some(104_858.0)]).into_iter().map(plain).collect::<Vec<_>>(), ["3.40 MiB", "0.10 MiB"]);
+        assert_eq!([1, 3].map(|n| plain(counted(n, "worker"))), ["1 worker", "3 workers"]);
     }
 }

@@ -2,6 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
+use super::human::NO_BREAK;
+
 /// Which characters may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
@@ -32,7 +34,7 @@ impl Charset {
                 '·' => spelt.push('|'),
                 '→' => spelt.push_str("->"),
                 '…' => spelt.push_str("..."),
-                sign if sign.is_ascii() => spelt.push(sign),
+                sign if sign.is_ascii() || sign == NO_BREAK => spelt.push(sign),
                 _ => spelt.push('?'),
             }
         }

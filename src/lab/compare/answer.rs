@@ -11,6 +11,7 @@ use super::verdict::Verdict;
 use super::CompareSpec;
 use crate::model::Model;
 use crate::probe::host::Machine;
+use crate::probe::stats;
 use crate::report::human;
 use crate::workload::Kind;
 
@@ -95,9 +96,9 @@ impl Reasoner<'_> {
     }
 
     fn code(&self, best: &ArmReport) -> AnswerCode {
-        let indicative = self.comparison.arms.iter().any(|arm| arm.verdict == Some(Verdict::Indicative));
+        let too_few = stats::coverage(self.comparison.rounds, 1) < self.spec.confidence;
         match best.verdict {
-            _ if indicative => AnswerCode::Indicative,
+            _ if too_few => AnswerCode::Indicative,
             Some(verdict) if !verdict.is_settled() => AnswerCode::Inconclusive,
             // The baseline is recommended: is it settled that nobody is faster?
             None if self.best_set().any(|arm| arm.verdict == Some(Verdict::Inconclusive)) => AnswerCode::Inconclusive,
@@ -215,20 +216,11 @@ impl Reasoner<'_> {
 
     fn change(&self, best: &ArmReport) -> Option<String> {
         let mut parts = Vec::new();
-        let shipped = self.preferred(|arm| arm.break_even.is_some_and(|even| even.task_ns.is_some()));
-        let shipped = shipped.or_else(|| {
-            let arms = self.comparison.arms.iter();
-            arms.filter(|arm| arm.break_even.is_some_and(|even| even.task_ns.is_some()))
-                .max_by(|a, b| point(a).total_cmp(&point(b)))
-        });
-        if let Some(arm) = shipped
-            && let Some(even) = arm.break_even
-            && let Some(task_ns) = even.task_ns
-        {
+        if let Some((arm, task_ns, repay)) = self.boundary() {
             let tasks = human::count(self.sized.tasks);
             parts.push(format!("in a batch of {tasks}, {} breaks even with serial at {} a task", arm.id, human::span(task_ns)));
-            if let Some(repay) = even.tasks_to_repay_startup {
-                parts.push(format!("it repays its start after {} such tasks", human::count(repay)));
+            if let Some(repay) = repay {
+                parts.push(format!("it repays its start after {} like these", human::counted(repay as usize, "task")));
             }
         }
         let kind = self.sized.workload.kind();
@@ -240,6 +232,22 @@ impl Reasoner<'_> {
             parts.push(format!("more workers than {most} may be faster still: --workers {}", 2 * most));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// The arm at which shorter tasks hurt first, worker processes before all: its break-even task, and the tasks that
+    /// repay its start.
+    fn boundary(&self) -> Option<(&ArmReport, f64, Option<u64>)> {
+        let even = |arm: &ArmReport| arm.break_even.filter(|even| even.task_ns.is_some());
+        let isolates = |arm: &ArmReport| arm.model.parse::<Model>().is_ok_and(Model::isolates_crashes);
+        let arm = self
+            .preferred(|arm| even(arm).is_some() && isolates(arm))
+            .or_else(|| self.preferred(|arm| even(arm).is_some()))
+            .or_else(|| {
+                let arms = self.comparison.arms.iter().filter(|arm| even(arm).is_some());
+                arms.max_by(|a, b| point(a).total_cmp(&point(b)))
+            })?;
+        let even = even(arm)?;
+        Some((arm, even.task_ns?, even.tasks_to_repay_startup))
     }
 
     fn doubts(&self) -> Vec<String> {

@@ -20,13 +20,18 @@ impl Rounds {
     /// Up to fifteen, fewer where the intervals are narrow before.
     pub const DEFAULT: Rounds = Rounds { warmup: 2, least: 7, most: 15, width: Some(0.025) };
     /// Five: a first impression, too few for a verdict.
-    pub const QUICK: Rounds = Rounds { warmup: 2, least: 5, most: 5, width: None };
+    pub const QUICK: Rounds = Rounds { warmup: 1, least: 5, most: 5, width: None };
     /// Thirty, whatever the intervals.
     pub const RIGOROUS: Rounds = Rounds { warmup: 2, least: 30, most: 30, width: None };
 
     /// So many, neither more nor fewer.
     pub fn exactly(rounds: usize) -> Rounds {
-        Rounds { least: rounds, most: rounds, ..Rounds::QUICK }
+        Rounds { warmup: 2, least: rounds, most: rounds, width: None }
+    }
+
+    /// Rounds run at the least, those not counted included, however little time there is.
+    pub fn surely(&self) -> usize {
+        self.warmup + EARLIEST.min(self.least)
     }
 
     /// Rounds run at the most, those not counted included.

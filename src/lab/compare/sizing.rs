@@ -1,7 +1,6 @@
 //! How large a task, how many, and how long it will all take. Pure.
 
 use super::arm::Arm;
-use super::rounds::EARLIEST;
 use super::CompareSpec;
 use crate::lab::child::Speeds;
 use crate::model::Model;
@@ -78,6 +77,8 @@ const FAST_ARM_WITH_QUOTA_NS: f64 = 1e9;
 const LEAST_SERIAL_NS: f64 = 40e6;
 /// Waits are regular: so many show as much as more.
 const MOST_WAITS: u64 = 64;
+/// Fewer waits than this show nothing.
+const LEAST_WAITS: u64 = 4;
 /// A fault needs few tasks around it.
 const FAULT_TASKS: u64 = 20;
 const HONEST_TASK_NS: f64 = 250e3;
@@ -185,7 +186,7 @@ impl Planner<'_> {
         let workload = match (request.kind, size) {
             (Kind::Cpu, Size::Iterations(iterations)) => Workload::Cpu { iterations },
             (Kind::Cpu, Size::Time(time)) => {
-                Workload::Cpu { iterations: amount(time, self.speeds.ns_per_iteration).max(1) }
+                Workload::Cpu { iterations: two_digits(amount(time, self.speeds.ns_per_iteration)).max(1) }
             }
             (Kind::Cpu, Size::Bytes(_)) => {
                 return Err(SizeError::Mismatch {
@@ -195,7 +196,9 @@ impl Planner<'_> {
                 });
             }
             (_, Size::Bytes(size)) => Workload::Hash { size },
-            (_, Size::Time(time)) => Workload::Hash { size: Bytes(amount(time, self.speeds.ns_per_byte).max(1)) },
+            (_, Size::Time(time)) => {
+                Workload::Hash { size: Bytes(whole_kib(amount(time, self.speeds.ns_per_byte)).max(1)) }
+            }
             (kind, Size::Iterations(_)) => {
                 return Err(SizeError::Mismatch {
                     kind,
@@ -224,17 +227,27 @@ impl Planner<'_> {
         let workload = Workload::Sleep { time };
         let most_lanes = self.arms.iter().map(|arm| arm.lanes.get()).max().unwrap_or(1) as u64;
         // As many rounds as must be run; after those the slow arms are out of the running.
-        let round = share / (self.spec.rounds.warmup + EARLIEST) as f64;
+        let round = share / self.spec.rounds.surely() as f64;
         let fits = |tasks: u64| self.round(Kind::Sleep, tasks, time.nanos() as f64) <= round;
-        let wanted = most_lanes.clamp(8, MOST_WAITS);
+        let wanted = most_lanes.clamp(LEAST_WAITS, MOST_WAITS);
         let most = (wanted..=MOST_WAITS).rev().find(|tasks| fits(*tasks));
-        let tasks = most.unwrap_or_else(|| (8..wanted).rev().find(|tasks| fits(*tasks)).unwrap_or(8));
+        let tasks = most.unwrap_or_else(|| (LEAST_WAITS..wanted).rev().find(|tasks| fits(*tasks)).unwrap_or(LEAST_WAITS));
         Ok((workload, request.tasks.unwrap_or(tasks.min(2 * wanted))))
     }
 }
 
 fn amount(time: Span, ns_for_one: f64) -> u64 {
     (time.nanos() as f64 / ns_for_one.max(1e-6)).round() as u64
+}
+
+/// A measured amount is not exact to more than this, and is easier to read and to repeat.
+fn two_digits(amount: u64) -> u64 {
+    let unit = 10u64.pow(amount.max(1).ilog10().saturating_sub(1));
+    amount / unit * unit
+}
+
+fn whole_kib(amount: u64) -> u64 {
+    if amount < 1024 { amount } else { two_digits(amount / 1024) * 1024 }
 }
 
 #[cfg(test)]
@@ -294,7 +307,7 @@ mod tests {
         (sleep.size, sleep.tasks) = (Some(Size::Time(Span::from_millis(20))), Some(16));
         let plan = planned(&spec(vec![cpu, hash, sleep])).unwrap();
         assert_eq!((plan[0].workload, plan[0].tasks), (Workload::Cpu { iterations: 5000 }, 16));
-        assert_eq!(plan[1].workload, Workload::Hash { size: Bytes(2_000_000) });
+        assert_eq!(plan[1].workload, Workload::Hash { size: Bytes(1900 << 10) });
         assert_eq!((plan[2].workload, plan[2].tasks), (Workload::Sleep { time: Span::from_millis(20) }, 16));
     }
 

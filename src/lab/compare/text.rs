@@ -3,7 +3,7 @@
 use super::arm::Arm;
 use super::report::{AnswerCode, ArmReport, CompareReport, Comparison};
 use super::verdict::Verdict;
-use crate::report::human;
+use crate::report::human::{self, NO_BREAK};
 use crate::report::{Charset, Column, Document, Report, Section, Table};
 
 /// The names of the columns of the rows.
@@ -80,7 +80,7 @@ impl CompareReport {
             (
                 "machine".to_owned(),
                 format!(
-                    "{} ({} online, {} allowed, {quota}) · steal {} · other processes {} · A/A {aa}",
+                    "{} ({} online, {} allowed, {quota}) · steal {} · other processes {} · A/A{NO_BREAK}{aa}",
                     human::counted(self.machine.usable_cpus, "usable CPU"),
                     self.machine.online_cpus,
                     self.machine.allowed_cpus.len(),
@@ -130,8 +130,7 @@ impl CompareReport {
         let p99 = arms.iter().map(|arm| arm.latency.service_ns.p99.map(|nanos| nanos as f64)).collect::<Vec<_>>();
         let p99 = human::span_column(&p99).into_iter().map(|cell| if cell == "—" { "n/a".to_owned() } else { cell });
         let columns: Vec<(Column, Vec<String>)> = vec![
-            (Column::words("arm"), text(&|arm| arm.id.clone())),
-            (Column::words(""), text(&|arm| mark(comparison, arm).to_owned())),
+            (Column::words("arm"), text(&|arm| format!("{} {}", arm.id, mark(comparison, arm)).trim_end().to_owned())),
             (Column::numbers("speed-up"), text(&|arm| speedup(comparison, arm))),
             (Column::numbers(&self.interval_head()), text(&interval)),
             (Column::numbers("wall p50"), spans(&|arm| arm.wall_ns.map(|wall| wall.p50 as f64))),
