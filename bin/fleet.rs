@@ -1,9 +1,9 @@
 //! Who is this process? Calls that role, and returns its exit code.
 
 use fleet::fleet::{worker, zygote};
-use fleet::{cli, lab};
 use fleet::model::make_handler;
 use fleet::role::Role;
+use fleet::{cli, lab};
 
 fn main() {
     let code = match Role::of_this_process() {

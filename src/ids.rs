@@ -109,6 +109,9 @@ mod tests {
         for text in ["0", "-1", "1025", "70000", "two", ""] {
             assert!(text.parse::<Lanes>().is_err(), "{text}");
         }
-        assert_eq!("0".parse::<Lanes>().unwrap_err().to_string(), "`0` is not a number of workers: 1 to 1024 allowed");
+        assert_eq!(
+            "0".parse::<Lanes>().unwrap_err().to_string(),
+            "`0` is not a number of workers: 1 to 1024 allowed"
+        );
     }
 }

@@ -40,7 +40,10 @@ impl FromStr for Seed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.trim().parse().map(Seed).map_err(|_| format!("`{text}` is not a seed: 0 to {} allowed", u32::MAX))
+        text.trim()
+            .parse()
+            .map(Seed)
+            .map_err(|_| format!("`{text}` is not a seed: 0 to {} allowed", u32::MAX))
     }
 }
 

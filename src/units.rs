@@ -49,7 +49,8 @@ pub enum UnitError {
     },
 }
 
-const BYTE_UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const BYTE_UNITS: [(&str, u64); 5] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 const BYTE_NAMES: [(&str, u64); 14] = [
     ("tib", 1 << 40),
     ("t", 1 << 40),
@@ -67,8 +68,14 @@ const BYTE_NAMES: [(&str, u64); 14] = [
     ("", 1),
 ];
 
-const SPAN_UNITS: [(&str, u64); 6] =
-    [("h", 3_600_000_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const SPAN_UNITS: [(&str, u64); 6] = [
+    ("h", 3_600_000_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
 const SPAN_NAMES: [(&str, u64); 9] = [
     ("h", 3_600_000_000_000),
     ("min", 60_000_000_000),
@@ -226,10 +233,14 @@ mod tests {
 
     #[test]
     fn common_spellings_are_understood() {
-        for (text, bytes) in [("64KiB", 65_536), ("64k", 65_536), ("1.5MiB", 1_572_864), ("1 GB", 1_000_000_000), ("7", 7)] {
+        for (text, bytes) in
+            [("64KiB", 65_536), ("64k", 65_536), ("1.5MiB", 1_572_864), ("1 GB", 1_000_000_000), ("7", 7)]
+        {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
-        for (text, nanos) in [("50ms", 50_000_000), ("1.5s", 1_500_000_000), ("2 min", 120_000_000_000), ("3µs", 3_000)] {
+        for (text, nanos) in
+            [("50ms", 50_000_000), ("1.5s", 1_500_000_000), ("2 min", 120_000_000_000), ("3µs", 3_000)]
+        {
             assert_eq!(text.parse(), Ok(Span(nanos)), "{text}");
         }
     }
@@ -238,7 +249,10 @@ mod tests {
     fn what_does_not_fit_is_refused_with_a_reason() {
         let told = |text: &str| text.parse::<Bytes>().unwrap_err().to_string();
         assert_eq!(told("lots"), "`lots` does not begin with a number; write one like 64KiB");
-        assert_eq!(told("3 parsecs"), "`parsecs` is not a unit; use one of B, KiB, MiB, GiB, TiB, kB, MB, GB");
+        assert_eq!(
+            told("3 parsecs"),
+            "`parsecs` is not a unit; use one of B, KiB, MiB, GiB, TiB, kB, MB, GB"
+        );
         assert_eq!(told("99999999TiB"), "`99999999TiB` is too large: 16 EiB at most");
         assert_eq!(told("99999999.5TiB"), "`99999999.5TiB` is too large: 16 EiB at most");
         let told = |text: &str| text.parse::<Span>().unwrap_err().to_string();

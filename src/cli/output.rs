@@ -42,7 +42,9 @@ impl OutputArgs {
         let colour = match self.color {
             When::Always => true,
             When::Never => false,
-            When::Auto => to_stdout && anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
+            When::Auto => {
+                to_stdout && anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+            }
         };
         let face = match self.format {
             Format::Table => {
@@ -63,7 +65,8 @@ impl Output {
     pub(super) fn write(&self, report: &impl Report) -> Result<(), OutputError> {
         let text = report::render(report, self.face)?;
         let Some(path) = &self.file else { return write_stdout(&text) };
-        let written = File::create(path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_data()));
+        let written = File::create(path)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_data()));
         match written {
             Ok(()) => Ok(()),
             // A terminal, a pipe or /dev/null cannot be flushed to a disk, and need not be.

@@ -29,7 +29,10 @@ fn read<T: FromStr<Err: Display>>(flag: &'static str, text: &str) -> Result<T, P
 }
 
 /// Each item once, in the order in which it came.
-fn read_list<T: FromStr<Err: Display> + PartialEq>(flag: &'static str, text: &str) -> Result<Vec<T>, PlanError> {
+fn read_list<T: FromStr<Err: Display> + PartialEq>(
+    flag: &'static str,
+    text: &str,
+) -> Result<Vec<T>, PlanError> {
     let mut list = Vec::new();
     for item in text.split(',') {
         let item = read(flag, item.trim())?;
@@ -45,8 +48,8 @@ fn read_number(flag: &'static str, text: &str, least: u64, most: u64) -> Result<
     number.ok_or_else(|| wrong(flag, format!("`{text}` is not possible: {least} to {most} allowed")))
 }
 
-/// More tasks than this have no place in a batch: their histogram would not change.
-const MOST_TASKS: u64 = 10_000_000;
+/// More tasks than this say no more: histograms and medians have long settled.
+const MOST_TASKS: u64 = 1_000_000;
 /// More rounds than this would take days.
 const MOST_ROUNDS: u64 = 1000;
 /// For each kind of work.
@@ -129,14 +132,16 @@ impl CompareArgs {
         workers.sort_unstable();
         workers.dedup();
         if workers.len() > MOST_WORKER_COUNTS {
-            let what = format!("{} numbers of workers are too many: {MOST_WORKER_COUNTS} at most", workers.len());
+            let what =
+                format!("{} numbers of workers are too many: {MOST_WORKER_COUNTS} at most", workers.len());
             return Err(wrong(FLAG, what));
         }
         Ok(workers)
     }
 
     fn requests(&self, kinds: &[Kind]) -> Result<Vec<Request>, PlanError> {
-        let tasks = self.tasks.as_ref().map(|text| read_number("--tasks", text, 1, MOST_TASKS)).transpose()?;
+        let tasks =
+            self.tasks.as_ref().map(|text| read_number("--tasks", text, 1, MOST_TASKS)).transpose()?;
         let fault = match &self.fault {
             Some(text) => read("--fault", text)?,
             None => Fault { kind: FaultKind::Abort, at: 3 },
@@ -164,7 +169,8 @@ const MOST_WORKER_COUNTS: usize = 32;
 
 /// 1, 2, 4 … up to twice the usable CPUs, and these themselves.
 fn usual_workers(usable_cpus: usize) -> Vec<Lanes> {
-    let doubling = std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|count| *count <= 2 * usable_cpus);
+    let doubling =
+        std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|count| *count <= 2 * usable_cpus);
     let mut workers: Vec<Lanes> = doubling.chain([usable_cpus]).filter_map(Lanes::new).collect();
     workers.sort_unstable();
     workers.dedup();
@@ -177,7 +183,9 @@ fn read_sizes(text: &str) -> Result<Vec<(Option<Kind>, Size)>, PlanError> {
     let one = |item: &str| match item.split_once('=') {
         Some((kind, size)) => match read(FLAG, kind)? {
             kind @ (Kind::Cpu | Kind::Hash) => Ok((Some(kind), read_size(FLAG, size)?)),
-            kind => Err(wrong(FLAG, format!("{kind} is not sized here: cpu and hash are, sleep has --sleep"))),
+            kind => {
+                Err(wrong(FLAG, format!("{kind} is not sized here: cpu and hash are, sleep has --sleep")))
+            }
         },
         None => Ok((None, read_size(FLAG, item)?)),
     };
@@ -192,7 +200,10 @@ fn read_size(flag: &'static str, text: &str) -> Result<Size, PlanError> {
         return Ok(Size::Time(time));
     }
     text.parse().map(Size::Bytes).map_err(|_| {
-        wrong(flag, format!("`{text}` is not a size: a time (2ms), bytes (64KiB) or iterations (1000000) allowed"))
+        wrong(
+            flag,
+            format!("`{text}` is not a size: a time (2ms), bytes (64KiB) or iterations (1000000) allowed"),
+        )
     })
 }
 
@@ -215,7 +226,8 @@ pub(super) fn check_room(spec: &CompareSpec) -> Result<(), PlanError> {
     // A worker takes a link and a pidfd in the supervisor, and a pidfd in the zygote; the rest is ours.
     let descriptors = 24 + if uses_processes { 2 * most } else { 0 };
     // The lab process, a zygote, and a runtime's threads.
-    limits::check(descriptors, most + 4).map_err(|error| wrong("--workers", format!("{most} workers: {error}")))
+    limits::check(descriptors, most + 4)
+        .map_err(|error| wrong("--workers", format!("{most} workers: {error}")))
 }
 
 #[cfg(test)]
@@ -258,13 +270,18 @@ mod tests {
 
     #[test]
     fn the_baseline_is_always_among_the_models() {
-        assert_eq!(plan("--models fork,threads").unwrap().models, [Model::Serial, Model::Threads, Model::Fork]);
+        assert_eq!(
+            plan("--models fork,threads").unwrap().models,
+            [Model::Serial, Model::Threads, Model::Fork]
+        );
         assert_eq!(plan("--models serial").unwrap().models, [Model::Serial]);
     }
 
     #[test]
     fn sizes_go_to_the_kinds_they_name() {
-        let sizes = |words: &str| plan(words).unwrap().requests.iter().map(|request| request.size).collect::<Vec<_>>();
+        let sizes = |words: &str| {
+            plan(words).unwrap().requests.iter().map(|request| request.size).collect::<Vec<_>>()
+        };
         let time = |millis| Some(Size::Time(Span::from_millis(millis)));
         assert_eq!(sizes("--task-size 2ms --sleep 20ms"), [time(2), time(2), time(20)]);
         assert_eq!(sizes("--workload cpu,hash --task-size cpu=2ms,hash=3ms"), [time(2), time(3)]);
@@ -281,16 +298,22 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_flag_with_what_is_allowed() {
         assert_eq!(told("--workers 0"), "--workers: `0` is not a number of workers: 1 to 1024 allowed");
-        assert_eq!(told("--workers 1,9999"), "--workers: `9999` is not a number of workers: 1 to 1024 allowed");
+        assert_eq!(
+            told("--workers 1,9999"),
+            "--workers: `9999` is not a number of workers: 1 to 1024 allowed"
+        );
         assert_eq!(told("--workers 4-2"), "--workers: `4-2` runs backwards: write 2-4");
         assert_eq!(told("--workers 1-99"), "--workers: 99 numbers of workers are too many: 32 at most");
         assert_eq!(told("--workload gpu"), "--workload: `gpu` is not a workload: cpu, hash, sleep or fault");
         assert!(told("--models asyncio").starts_with("--models: `asyncio` is not a model: serial, threads"));
-        assert_eq!(told("--tasks 0"), "--tasks: `0` is not possible: 1 to 10000000 allowed");
+        assert_eq!(told("--tasks 0"), "--tasks: `0` is not possible: 1 to 1000000 allowed");
         assert_eq!(told("--rounds 0"), "--rounds: `0` is not possible: 1 to 1000 allowed");
         assert!(told("--sleep 5").starts_with("--sleep: `` is not a unit; use one of ns"));
         assert!(told("--task-size huge").starts_with("--task-size: `huge` is not a size: a time (2ms)"));
-        assert_eq!(told("--workload cpu --task-size hash=2ms"), "--task-size: hash is not among the workloads");
+        assert_eq!(
+            told("--workload cpu --task-size hash=2ms"),
+            "--task-size: hash is not among the workloads"
+        );
         assert!(told("--task-size sleep=2ms").contains("sleep has --sleep"));
         assert_eq!(told("--margin 200%"), "--margin: `200%` is not possible: 0.1% to 100% allowed");
         assert_eq!(told("--budget 1ms"), "--budget: `1ms` is not possible: 1s to 168h allowed");

@@ -78,9 +78,14 @@ fn draw(bar: &ProgressBar, drawn: &mut Option<Instant>, event: &Event<'_>) {
 }
 
 fn moving(step: &Step) -> String {
-    let arm = step.arm.map_or(String::new(), |(arm, position)| format!("{arm} (arm {position}/{})", step.arms));
+    let arm =
+        step.arm.map_or(String::new(), |(arm, position)| format!("{arm} (arm {position}/{})", step.arms));
     let width = step.widest.map_or(String::new(), |widest| format!(" · ±{}", human::percent(widest)));
-    format!("{arm}{width} · other CPU {} · ≤ {} left", human::percent(step.foreign_cpu), human::span(step.left_ns))
+    format!(
+        "{arm}{width} · other CPU {} · ≤ {} left",
+        human::percent(step.foreign_cpu),
+        human::span(step.left_ns)
+    )
 }
 
 fn lines(event: &Event<'_>) -> Vec<String> {
@@ -92,7 +97,10 @@ fn lines(event: &Event<'_>) -> Vec<String> {
             let width = step.widest.map_or(String::new(), |widest| format!(" · ±{}", human::percent(widest)));
             let left = format!("≤ {} left", human::span(step.left_ns));
             let other = human::percent(step.foreign_cpu);
-            vec![format!("{} round {}/{}{kind}{width} · other CPU {other} · {left}", step.workload, step.round, step.rounds)]
+            vec![format!(
+                "{} round {}/{}{kind}{width} · other CPU {other} · {left}",
+                step.workload, step.round, step.rounds
+            )]
         }
         Event::Failed { arm, error } => vec![format!("{arm} failed: {error}")],
         _ => Vec::new(),
@@ -112,7 +120,14 @@ fn plan_lines(spec: &CompareSpec, plan: &[Sized]) -> Vec<String> {
     };
     let works: Vec<String> = plan
         .iter()
-        .map(|sized| format!("{} {} tasks × {}", sized.workload.kind(), human::count(sized.tasks), sized.workload.size()))
+        .map(|sized| {
+            format!(
+                "{} {} tasks × {}",
+                sized.workload.kind(),
+                human::count(sized.tasks),
+                sized.workload.size()
+            )
+        })
         .collect();
     vec![format!(
         "plan: {} · {arms} arms × ({} warm-up + {counted} rounds) · about {} at the most",

@@ -78,7 +78,8 @@ fn compare(args: &CompareArgs, argv: Vec<String>) -> Exit {
     if let Err(cause) = std::fs::metadata("/proc/self/stat") {
         return usage(&format!("/proc cannot be read ({cause}): fleet measures through it; mount it first"));
     }
-    let planned = args.plan(Cpus::read().usable(), argv).and_then(|spec| plan::check_room(&spec).map(|()| spec));
+    let planned =
+        args.plan(Cpus::read().usable(), argv).and_then(|spec| plan::check_room(&spec).map(|()| spec));
     let spec = match planned {
         Ok(spec) => spec,
         Err(error) => return usage(&error),

@@ -200,8 +200,12 @@ impl Zygote {
         drop(link);
         loop {
             match self.next(within)? {
-                (ZygoteAnswer::Forked(Ok(pid)), Some(pidfd)) => return Ok(Process::Zygotes { pid, pidfd: pidfd.into() }),
-                (ZygoteAnswer::Forked(Err(reason)), _) => return Err(LaunchError::Zygote(format!("says: {reason}"))),
+                (ZygoteAnswer::Forked(Ok(pid)), Some(pidfd)) => {
+                    return Ok(Process::Zygotes { pid, pidfd: pidfd.into() });
+                }
+                (ZygoteAnswer::Forked(Err(reason)), _) => {
+                    return Err(LaunchError::Zygote(format!("says: {reason}")));
+                }
                 (ZygoteAnswer::Ended(pid, exit), _) => {
                     self.exits.insert(pid, exit);
                 }

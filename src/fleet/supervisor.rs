@@ -126,7 +126,8 @@ impl Fleet {
         let (workers, ready_within) = (spec.workers.get(), spec.ready_within);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let launcher = Launcher::new(spec)?;
-        let mut fleet = Fleet { slots: Vec::with_capacity(workers), launcher, ready_within, epoll, buffer: Vec::new() };
+        let mut fleet =
+            Fleet { slots: Vec::with_capacity(workers), launcher, ready_within, epoll, buffer: Vec::new() };
         for slot in 0..workers {
             let asked = clock::now();
             let (link, process) = fleet.launcher.launch()?;
@@ -213,7 +214,8 @@ impl Fleet {
     /// If one did not end in peace.
     pub fn stop(self) -> Result<(), FleetError> {
         let Fleet { slots, mut launcher, .. } = self;
-        let (links, processes): (Vec<_>, Vec<_>) = slots.into_iter().map(|slot| (slot.link, slot.process)).unzip();
+        let (links, processes): (Vec<_>, Vec<_>) =
+            slots.into_iter().map(|slot| (slot.link, slot.process)).unzip();
         // All links first: workers leave side by side.
         drop(links);
         let mut first = Ok(());
@@ -319,7 +321,10 @@ impl Fleet {
             other => return Err(stranger(index, &format!("{other:?}"))),
         };
         let Some(running) = slot.running.take_if(|running| running.lease == lease) else {
-            return Err(stranger(index, &format!("it answered for {}, which it was not running", lease.task)));
+            return Err(stranger(
+                index,
+                &format!("it answered for {}, which it was not running", lease.task),
+            ));
         };
         let result = if failed { Err(String::from_utf8_lossy(payload).into_owned()) } else { Ok(payload) };
         done(Settled { slot: index, task: lease.task, stamps: stamps(&running, &marks, received), result });

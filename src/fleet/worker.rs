@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::protocol::{self, Answer, Hello, Marks, Order};
 use crate::probe::clock::{self, Nanos};
 use crate::probe::usage::Usage;
-use crate::sys::process::{Pid, die_with, set_name};
 use crate::sys::fds;
+use crate::sys::process::{Pid, die_with, set_name};
 use crate::transport::{Link, LinkError, Stream};
 
 /// What a worker does with an order's payload.
@@ -114,7 +114,9 @@ fn try_serve(link: &mut Stream, handler: &mut dyn Handler, born: Nanos) -> Resul
                 let marks = call.marks(arrived);
                 match result {
                     Ok(()) => tell(link, &Answer::Done(lease, marks), &call.output, &mut buffer)?,
-                    Err(message) => tell(link, &Answer::Failed(lease, marks), message.as_bytes(), &mut buffer)?,
+                    Err(message) => {
+                        tell(link, &Answer::Failed(lease, marks), message.as_bytes(), &mut buffer)?
+                    }
                 }
             }
         }

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::protocol::{self, ZygoteAnswer, ZygoteOrder};
 use super::worker::{self, Handler, MakeHandler};
-use crate::sys::process::{self, Child, Pid, die_with, set_name};
 use crate::sys::fds;
+use crate::sys::process::{self, Child, Pid, die_with, set_name};
 
 /// The largest message on a control road, in bytes: a configuration goes through it, payloads do not.
 pub(super) const LARGEST_MESSAGE: usize = 64 << 10;
@@ -33,7 +33,8 @@ pub(super) fn forked(control: &OwnedFd, parent: Pid, make: MakeHandler) -> i32 {
 
 fn live(control: &OwnedFd, make: MakeHandler) -> i32 {
     set_name(c"fleet-zygote");
-    let mut zygote = Zygote { control, make, handler: None, workers: Vec::new(), buffer: vec![0; LARGEST_MESSAGE] };
+    let mut zygote =
+        Zygote { control, make, handler: None, workers: Vec::new(), buffer: vec![0; LARGEST_MESSAGE] };
     while let Ok(true) = zygote.turn() {}
     0
 }
@@ -65,14 +66,17 @@ impl Zygote<'_> {
         if length == 0 {
             return Ok(false);
         }
-        let (order, config) = protocol::read::<ZygoteOrder>(&self.buffer[..length]).map_err(io::Error::other)?;
+        let (order, config) =
+            protocol::read::<ZygoteOrder>(&self.buffer[..length]).map_err(io::Error::other)?;
         match (order, gift) {
             (ZygoteOrder::Configure, _) => {
                 let made = (self.make)(config).map(|handler| self.handler = Some(handler));
                 self.tell(&ZygoteAnswer::Configured(made), None)?;
             }
             (ZygoteOrder::Fork, Some(link)) => self.fork(link)?,
-            (ZygoteOrder::Fork, None) => self.tell(&ZygoteAnswer::Forked(Err("no link came along".into())), None)?,
+            (ZygoteOrder::Fork, None) => {
+                self.tell(&ZygoteAnswer::Forked(Err("no link came along".into())), None)?
+            }
         }
         Ok(true)
     }

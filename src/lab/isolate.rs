@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::child::{ChildOrder, ChildReport};
 use crate::probe::clock;
 use crate::role::Role;
+use crate::sys::fds;
 use crate::sys::process::{Birth, Child, Exit, Pid, Program};
 use crate::sys::signals::{Wish, Wishes};
-use crate::sys::fds;
 use crate::transport::{Arrival, FrameError, Link, LinkError, Stream, codec};
 
 /// Why a lab child has no report for us.

@@ -332,7 +332,12 @@ mod tests {
             settled: at + 17,
         };
         for (task, lane, at) in [(0, 0, 100), (1, 1, 105), (2, 0, 120)] {
-            ledger.record(&Completion { task: TaskId(task), lane, answer: Ok(Digest(task)), stamps: stamps(at) });
+            ledger.record(&Completion {
+                task: TaskId(task),
+                lane,
+                answer: Ok(Digest(task)),
+                stamps: stamps(at),
+            });
         }
         ledger.close(150);
         assert_eq!(ledger.waterfall.sum(), 2 * 50);

@@ -2,6 +2,7 @@
 //!
 //! Each executor runs the same [`Job`] and stamps its tasks with the same clock; what differs is who runs them.
 
+mod collect;
 mod processes;
 mod serial;
 mod tasks;

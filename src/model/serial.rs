@@ -32,7 +32,12 @@ impl Executor for Serial {
             let started = clock::now();
             let answer = bench.run(task);
             let finished = clock::now();
-            done(Completion { task, lane: 0, answer, stamps: in_process(submitted, started, started, finished, finished) });
+            done(Completion {
+                task,
+                lane: 0,
+                answer,
+                stamps: in_process(submitted, started, started, finished, finished),
+            });
         }
         Ok(())
     }
@@ -44,7 +49,13 @@ impl Executor for Serial {
 }
 
 /// The stamps of a task that never left this process: nothing is encoded, and handing over is all the transport.
-pub(super) fn in_process(submitted: u64, assigned: u64, started: u64, finished: u64, received: u64) -> Stamps {
+pub(super) fn in_process(
+    submitted: u64,
+    assigned: u64,
+    started: u64,
+    finished: u64,
+    received: u64,
+) -> Stamps {
     Stamps {
         submitted,
         assigned,

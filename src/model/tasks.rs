@@ -3,12 +3,12 @@
 //! A feeder, itself an async task, waits for a permit and spawns the next. What computes, computes on the runtime's
 //! worker threads, as it does in every service that forgets `spawn_blocking`: one thread a lane, up to the usable CPUs.
 
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
+use super::collect::Collector;
 use super::serial::in_process;
 use super::{Completion, Executor, Job, LaneStart, ModelError};
 use crate::fleet::worker::panic_message;
@@ -16,6 +16,9 @@ use crate::ids::TaskId;
 use crate::probe::clock::{self, Nanos};
 use crate::sys::cpu::Cpus;
 use crate::workload::{Bench, Need};
+
+/// Completions that may lie ready before the caller is woken for them.
+const TAKEN_AT_ONCE: usize = 4096;
 
 /// A runtime, and the bench that its tasks share.
 pub(super) struct Tasks {
@@ -33,6 +36,7 @@ struct Shared {
     /// The lanes that are free, and since when.
     free: Mutex<Vec<(usize, Nanos)>>,
     permits: Arc<Semaphore>,
+    ended: Collector,
 }
 
 impl Tasks {
@@ -51,7 +55,7 @@ impl Shared {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push((lane, since));
     }
 
-    async fn run(&self, task: TaskId, submitted: Nanos, ended: &mpsc::Sender<Completion>) {
+    async fn run(&self, task: TaskId, submitted: Nanos) {
         let (lane, free_since) = self.lane();
         let assigned = free_since.max(submitted);
         let started = clock::now();
@@ -62,19 +66,18 @@ impl Shared {
         let answer = computed.unwrap_or_else(|panic| Err(panic_message(&*panic)));
         let finished = clock::now();
         let stamps = in_process(submitted, assigned, started, finished, finished);
-        // Before the lane is free again, so that what happens on one lane is told in its order. The receiver waits for
-        // every task, so it is there.
-        let _ = ended.send(Completion { task, lane, answer, stamps });
+        // Before the lane is free again, so that what happens on one lane is told in its order.
+        self.ended.push(Completion { task, lane, answer, stamps });
         self.give_back(lane, finished);
     }
 }
 
-async fn feed(shared: Arc<Shared>, tasks: Vec<TaskId>, submitted: Nanos, ended: mpsc::Sender<Completion>) {
+async fn feed(shared: Arc<Shared>, tasks: Vec<TaskId>, submitted: Nanos) {
     for task in tasks {
         let Ok(permit) = Arc::clone(&shared.permits).acquire_owned().await else { return };
-        let (shared, ended) = (Arc::clone(&shared), ended.clone());
+        let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            shared.run(task, submitted, &ended).await;
+            shared.run(task, submitted).await;
             drop(permit);
         });
     }
@@ -99,21 +102,24 @@ impl Executor for Tasks {
         }
         let bench = Bench::new(self.job.workload, self.job.seed);
         let free = Mutex::new((0..lanes).rev().map(|lane| (lane, 0)).collect());
-        let shared = Arc::new(Shared { bench, free, permits: Arc::new(Semaphore::new(lanes)) });
+        let shared = Arc::new(Shared {
+            bench,
+            free,
+            permits: Arc::new(Semaphore::new(lanes)),
+            ended: Collector::default(),
+        });
         self.up = Some(Up { runtime, shared });
         Ok(starts)
     }
 
     fn run(&mut self, tasks: &[TaskId], done: &mut dyn FnMut(Completion)) -> Result<(), ModelError> {
         let Some(up) = &self.up else { return Err(ModelError::LaneLost("it was not started".into())) };
-        let (sender, ended) = mpsc::channel();
-        let submitted = clock::now();
-        up.runtime.spawn(feed(Arc::clone(&up.shared), tasks.to_vec(), submitted, sender));
-        let mut open = tasks.len();
+        up.runtime.spawn(feed(Arc::clone(&up.shared), tasks.to_vec(), clock::now()));
+        let (mut open, mut ended) = (tasks.len(), Vec::new());
         while open > 0 {
-            let completion = ended.recv().map_err(|_| ModelError::LaneLost("the runtime dropped a task".into()))?;
-            done(completion);
-            open -= 1;
+            up.shared.ended.take(open.min(TAKEN_AT_ONCE), &mut ended);
+            open -= ended.len();
+            ended.drain(..).for_each(&mut *done);
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! A fixed pool of threads on a bounded queue.
 //!
 //! ```text
-//!  run ─ tasks ─▶ [ waiting: bounded ] ─▶ thread 0, thread 1, … ─▶ [ ended ] ─▶ done(…)
+//!  run ─ tasks ─▶ [ queue: bounded ] ─▶ thread 0, thread 1, … ─▶ [ collector ] ─▶ done(…)
 //! ```
-//!
-//! One lock guards both sides. It is held for a push or a pop, never while a task runs or somebody is rung.
 
 use std::collections::VecDeque;
+use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::collect::Collector;
 use super::serial::in_process;
 use super::{Completion, Executor, Job, LaneStart, ModelError};
 use crate::fleet::worker::panic_message;
@@ -17,8 +17,9 @@ use crate::ids::TaskId;
 use crate::probe::clock::{self, Nanos};
 use crate::workload::Bench;
 
-/// Tasks that wait for each thread, so that a thread that has finished finds the next one there.
-const WAITING_PER_THREAD: usize = 2;
+/// Tasks that may wait for each thread. The caller fills the queue up when half of it has been worked off, so a thread
+/// that has finished finds the next task there.
+const ROOM_PER_THREAD: usize = 16;
 
 /// The pool.
 pub(super) struct Threads {
@@ -29,18 +30,15 @@ pub(super) struct Threads {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
-    /// Rung for the threads: a task waits, or the pool closes.
+    queue: Mutex<Queue>,
+    /// Rung for the threads: tasks wait, or the pool closes.
     work: Condvar,
-    /// Rung for the caller: something has ended.
-    news: Condvar,
+    ended: Collector,
 }
 
 #[derive(Default)]
-struct State {
+struct Queue {
     waiting: VecDeque<Waiting>,
-    ended: Vec<Completion>,
-    ready: Vec<Nanos>,
     closed: bool,
 }
 
@@ -52,16 +50,13 @@ struct Waiting {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic of a task is caught before it can reach a lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // No code that could panic runs under this lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread's life. Whoever is rung is rung after the lock is free: a wake-up may take this thread's CPU at once,
-    /// and everybody would then wait for a lock whose holder does not run.
+    /// A thread's life.
     fn serve(&self, lane: usize, bench: &Bench) {
-        self.lock().ready.push(clock::now());
-        self.news.notify_one();
         let mut free_since = clock::now();
         while let Some(next) = self.next() {
             // Given to this lane once both were there: the task in the queue, and the lane free.
@@ -70,23 +65,38 @@ impl Shared {
             let computed = std::panic::catch_unwind(|| bench.run(next.task));
             let answer = computed.unwrap_or_else(|panic| Err(panic_message(&*panic)));
             let finished = clock::now();
-            let mut state = self.lock();
-            free_since = clock::now();
+            free_since = finished;
             let stamps = in_process(next.submitted, assigned, started, finished, free_since);
-            state.ended.push(Completion { task: next.task, lane, answer, stamps });
-            drop(state);
-            self.news.notify_one();
+            self.ended.push(Completion { task: next.task, lane, answer, stamps });
         }
     }
 
     /// The next task, waiting for one; `None` once the pool is closed.
     fn next(&self) -> Option<Waiting> {
-        let mut state = self.lock();
+        let mut queue = self.lock();
         loop {
-            match state.waiting.pop_front() {
-                None if !state.closed => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+            match queue.waiting.pop_front() {
+                None if !queue.closed => {
+                    queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner)
+                }
                 next => return next,
             }
+        }
+    }
+
+    /// Puts tasks into the queue while there is room.
+    fn fill(&self, rest: &mut dyn Iterator<Item = &TaskId>, submitted: Nanos, room: usize) {
+        let mut queue = self.lock();
+        let was_empty = queue.waiting.is_empty();
+        while queue.waiting.len() < room
+            && let Some(&task) = rest.next()
+        {
+            queue.waiting.push_back(Waiting { task, submitted, queued: clock::now() });
+        }
+        drop(queue);
+        // Where tasks waited already, every thread is at work and looks at the queue by itself.
+        if was_empty {
+            self.work.notify_all();
         }
     }
 }
@@ -100,52 +110,33 @@ impl Threads {
 impl Executor for Threads {
     fn start(&mut self) -> Result<Vec<LaneStart>, ModelError> {
         let bench = Arc::new(Bench::new(self.job.workload, self.job.seed));
-        let mut asked = Vec::new();
+        let (ready, all_ready) = mpsc::channel();
         for lane in 0..self.job.lanes.get() {
-            let (shared, bench) = (Arc::clone(&self.shared), Arc::clone(&bench));
-            asked.push(clock::now());
-            let thread = std::thread::Builder::new()
-                .name(format!("lane-{lane}"))
-                .spawn(move || shared.serve(lane, &bench))
-                .map_err(|cause| ModelError::Start { what: "a thread", cause })?;
-            self.threads.push(thread);
+            let (shared, bench, ready) = (Arc::clone(&self.shared), Arc::clone(&bench), ready.clone());
+            let asked = clock::now();
+            let life = move || {
+                // The caller waits for every thread, so it is there.
+                let _ = ready.send(clock::now() - asked);
+                drop(ready);
+                shared.serve(lane, &bench);
+            };
+            let thread = std::thread::Builder::new().name(format!("lane-{lane}")).spawn(life);
+            self.threads.push(thread.map_err(|cause| ModelError::Start { what: "a thread", cause })?);
         }
-        let mut state = self.shared.lock();
-        while state.ready.len() < asked.len() {
-            state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        // Threads come up in about the order they were asked for; which is which does not matter for the spread.
-        let starts = asked.iter().zip(&state.ready).map(|(asked, ready)| {
-            let took = ready.saturating_sub(*asked);
-            LaneStart { to_first_instruction: took, to_ready: took }
-        });
-        Ok(starts.collect())
+        drop(ready);
+        Ok(all_ready.iter().map(|took| LaneStart { to_first_instruction: took, to_ready: took }).collect())
     }
 
     fn run(&mut self, tasks: &[TaskId], done: &mut dyn FnMut(Completion)) -> Result<(), ModelError> {
         let submitted = clock::now();
-        let room = self.job.lanes.get() * WAITING_PER_THREAD;
+        let room = self.job.lanes.get() * ROOM_PER_THREAD;
         let (mut rest, mut open) = (tasks.iter(), tasks.len());
         let mut ended = Vec::new();
         while open > 0 {
-            let mut state = self.shared.lock();
-            let waited = state.waiting.len();
-            while state.waiting.len() < room
-                && let Some(&task) = rest.next()
-            {
-                state.waiting.push_back(Waiting { task, submitted, queued: clock::now() });
-            }
-            // Where tasks waited already, every thread is at work and looks at the queue by itself.
-            if waited == 0 && !state.waiting.is_empty() {
-                drop(state);
-                self.shared.work.notify_all();
-                state = self.shared.lock();
-            }
-            while state.ended.is_empty() {
-                state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            std::mem::swap(&mut state.ended, &mut ended);
-            drop(state);
+            self.shared.fill(&mut rest, submitted, room);
+            // Where nothing is left to be fed, there is nothing to do before all have ended.
+            let wanted = if rest.len() == 0 { open } else { open.min(room / 2) };
+            self.shared.ended.take(wanted, &mut ended);
             open -= ended.len();
             ended.drain(..).for_each(&mut *done);
         }

@@ -48,7 +48,9 @@ impl Histogram {
 
     /// What was counted, ready to travel.
     pub fn buckets(&self) -> Buckets {
-        Buckets(self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+        Buckets(
+            self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
+        )
     }
 
     /// Adds what was counted elsewhere.

@@ -73,7 +73,8 @@ impl Machine {
         let system = System::new_with_specifics(kinds);
         let cpus = Cpus::read();
         let system = system.ok();
-        let cpu_model = system.as_ref().and_then(|system| system.cpus().first()).map(|cpu| cpu.brand().trim().to_owned());
+        let cpu_model =
+            system.as_ref().and_then(|system| system.cpus().first()).map(|cpu| cpu.brand().trim().to_owned());
         let mut machine = Machine {
             fingerprint: String::new(),
             cpu_model: cpu_model.filter(|name| !name.is_empty()),
@@ -107,7 +108,13 @@ impl Machine {
     fn hash(&self) -> String {
         let facts = format!(
             "{:?} {} {:?} {:?} {:?} {:?} {:?}",
-            self.cpu_model, self.online_cpus, self.allowed_cpus, self.quota_cpus, self.memory_bytes, self.kernel, self.virt
+            self.cpu_model,
+            self.online_cpus,
+            self.allowed_cpus,
+            self.quota_cpus,
+            self.memory_bytes,
+            self.kernel,
+            self.virt
         );
         Sha256::digest(facts.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
@@ -137,7 +144,8 @@ fn guest_of() -> Option<String> {
 }
 
 fn shares_cores(allowed: &[usize]) -> Option<bool> {
-    let siblings = |cpu: &usize| word(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+    let siblings =
+        |cpu: &usize| word(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
     let lists: Option<Vec<String>> = allowed.iter().map(siblings).collect();
     let mut lists = lists?;
     lists.sort();

@@ -114,7 +114,9 @@ impl Reading {
     }
 
     fn culprit_since(&self, earlier: &Reading, capacity: f64) -> Option<Culprit> {
-        let used = |pid: &u32, now: u64| now.saturating_sub(earlier.others.get(pid).map_or(0, |(_, before)| *before));
+        let used = |pid: &u32, now: u64| {
+            now.saturating_sub(earlier.others.get(pid).map_or(0, |(_, before)| *before))
+        };
         let (pid, (name, cpu)) = self.others.iter().max_by_key(|(pid, (_, cpu))| used(pid, *cpu))?;
         let share = used(pid, *cpu) as f64 / capacity;
         (share >= 0.01).then(|| Culprit { pid: *pid, name: name.clone(), share })
@@ -200,7 +202,8 @@ fn other_processes(tick: u64) -> HashMap<u32, (String, u64)> {
 fn process_ticks(stat: &str) -> Option<(String, u64)> {
     let (left, right) = stat.rsplit_once(')')?;
     let name = left.split_once('(')?.1.to_owned();
-    let ticks = right.split_ascii_whitespace().skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum();
+    let ticks =
+        right.split_ascii_whitespace().skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum();
     Some((name, ticks))
 }
 
@@ -232,7 +235,10 @@ mod tests {
             pressure_us: None,
             throttling: None,
             swapped_pages: None,
-            others: HashMap::from([(7, ("rustc".to_owned(), (busy_ms - own_ms) * ms)), (8, ("sh".to_owned(), 0))]),
+            others: HashMap::from([
+                (7, ("rustc".to_owned(), (busy_ms - own_ms) * ms)),
+                (8, ("sh".to_owned(), 0)),
+            ]),
         }
     }
 
@@ -240,7 +246,10 @@ mod tests {
     fn what_is_not_ours_is_foreign_and_has_a_name() {
         let noise = reading(3000, 2500, 1000).since(&reading(1000, 500, 500), 2);
         assert!((noise.foreign_cpu - 0.375).abs() < 1e-9, "{noise:?}");
-        assert_eq!(noise.culprit.as_ref().map(|culprit| (culprit.pid, culprit.name.as_str())), Some((7, "rustc")));
+        assert_eq!(
+            noise.culprit.as_ref().map(|culprit| (culprit.pid, culprit.name.as_str())),
+            Some((7, "rustc"))
+        );
         assert_eq!(noise.flags(), ["foreign_cpu"]);
         assert_eq!(noise.throttled_periods, None);
     }

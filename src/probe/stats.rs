@@ -84,7 +84,8 @@ pub fn is_bimodal(values: &[f64]) -> bool {
     }
     sorted.sort_unstable_by(f64::total_cmp);
     let edge = sorted.len() / 5;
-    let widest = sorted[edge..sorted.len() - edge].windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    let widest =
+        sorted[edge..sorted.len() - edge].windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
     let range = sorted[sorted.len() - 1] - sorted[0];
     widest > 0.05 * median && widest > 0.5 * range
 }

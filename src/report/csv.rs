@@ -12,7 +12,11 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn quoted(cell: &str) -> String {
-    if cell.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    if cell.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -21,7 +25,8 @@ mod tests {
 
     #[test]
     fn what_would_break_a_row_is_quoted() {
-        let rows = vec![vec!["plain".to_owned(), "a,b".to_owned()], vec!["say \"x\"".to_owned(), String::new()]];
+        let rows =
+            vec![vec!["plain".to_owned(), "a,b".to_owned()], vec!["say \"x\"".to_owned(), String::new()]];
         assert_eq!(render(&["one", "two"], &rows), "one,two\nplain,\"a,b\"\n\"say \"\"x\"\"\",\n");
     }
 }

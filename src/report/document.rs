@@ -103,7 +103,9 @@ impl Document {
     /// The page as Markdown.
     pub fn markdown(&self) -> String {
         let parts = self.sections.iter().map(|section| match section {
-            Section::Facts(facts) => facts.iter().map(|(label, text)| format!("- **{label}** {text}\n")).collect(),
+            Section::Facts(facts) => {
+                facts.iter().map(|(label, text)| format!("- **{label}** {text}\n")).collect()
+            }
             Section::Table(table) => markdown_table(table),
             Section::Note(text) => format!("{text}\n"),
         });
@@ -240,7 +242,8 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_page_and_none_ends_in_blanks() {
-        let facts = vec![("why".to_owned(), "a long sentence that goes on and on ".repeat(8).trim().to_owned())];
+        let facts =
+            vec![("why".to_owned(), "a long sentence that goes on and on ".repeat(8).trim().to_owned())];
         let page = Document { sections: vec![Section::Facts(facts), table().sections.remove(0)] };
         for width in [40, 60, 100] {
             for line in page.plain(Width(width), PLAIN).lines() {
@@ -258,6 +261,9 @@ mod tests {
     #[test]
     fn markdown_is_a_table_of_the_same_cells() {
         let text = table().markdown();
-        assert!(text.starts_with("| arm | speed-up |") && text.contains("| b@2 | 1.93× | 198 ms | 0.1 ms |"), "{text}");
+        assert!(
+            text.starts_with("| arm | speed-up |") && text.contains("| b@2 | 1.93× | 198 ms | 0.1 ms |"),
+            "{text}"
+        );
     }
 }

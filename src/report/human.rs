@@ -35,7 +35,11 @@ pub fn ratio(value: f64) -> String {
 pub fn percent(share: f64) -> String {
     let hundred = share * 100.0;
     let is_whole = (hundred - hundred.round()).abs() < 0.05;
-    if is_whole || hundred.abs() >= 10.0 { format!("{hundred:.0}{NO_BREAK}%") } else { format!("{hundred:.1}{NO_BREAK}%") }
+    if is_whole || hundred.abs() >= 10.0 {
+        format!("{hundred:.0}{NO_BREAK}%")
+    } else {
+        format!("{hundred:.1}{NO_BREAK}%")
+    }
 }
 
 /// A count as `12 345`.
@@ -110,14 +114,29 @@ mod tests {
 
     #[test]
     fn numbers_keep_three_digits_and_a_fitting_unit() {
-        assert_eq!([0.0, 850.0, 22_100.0, 1.98e8, 2.5e9].map(span).map(plain), ["0 ns", "850 ns", "22.1 µs", "198 ms", "2.50 s"]);
+        assert_eq!(
+            [0.0, 850.0, 22_100.0, 1.98e8, 2.5e9].map(span).map(plain),
+            ["0 ns", "850 ns", "22.1 µs", "198 ms", "2.50 s"]
+        );
         assert_eq!([512.0, 3_565_158.0, 1e12].map(bytes).map(plain), ["512 B", "3.40 MiB", "931 GiB"]);
         assert_eq!([1.0, 1.934, 250.4].map(ratio).map(plain), ["1.00×", "1.93×", "250×"]);
-        assert_eq!([0.006, 0.99, 0.05, 0.0, 1.0].map(percent).map(plain), ["0.6 %", "99 %", "5 %", "0 %", "100 %"]);
+        assert_eq!(
+            [0.006, 0.99, 0.05, 0.0, 1.0].map(percent).map(plain),
+            ["0.6 %", "99 %", "5 %", "0 %", "100 %"]
+        );
         assert_eq!([7, 1_234, 1_234_567].map(count).map(plain), ["7", "1 234", "1 234 567"]);
-        assert_eq!(span_column(&[Some(3.8e8), None, Some(1.98e8)]).into_iter().map(plain).collect::<Vec<_>>(), ["380 ms", "—", "198 ms"]);
-        assert_eq!(span_column(&[Some(800.0), Some(11_000.0)]).into_iter().map(plain).collect::<Vec<_>>(), ["0.8 µs", "11.0 µs"]);
-        assert_eq!(byte_column(&[Some(3_565_158.0), Some(104_858.0)]).into_iter().map(plain).collect::<Vec<_>>(), ["3.40 MiB", "0.10 MiB"]);
+        assert_eq!(
+            span_column(&[Some(3.8e8), None, Some(1.98e8)]).into_iter().map(plain).collect::<Vec<_>>(),
+            ["380 ms", "—", "198 ms"]
+        );
+        assert_eq!(
+            span_column(&[Some(800.0), Some(11_000.0)]).into_iter().map(plain).collect::<Vec<_>>(),
+            ["0.8 µs", "11.0 µs"]
+        );
+        assert_eq!(
+            byte_column(&[Some(3_565_158.0), Some(104_858.0)]).into_iter().map(plain).collect::<Vec<_>>(),
+            ["3.40 MiB", "0.10 MiB"]
+        );
         assert_eq!([1, 3].map(|n| plain(counted(n, "worker"))), ["1 worker", "3 workers"]);
     }
 }

@@ -68,7 +68,11 @@ impl Paint {
     }
 
     fn dress(self, style: Style, text: &str) -> String {
-        if self.colour { format!("{}{text}{}", style.render(), style.render_reset()) } else { text.to_owned() }
+        if self.colour {
+            format!("{}{text}{}", style.render(), style.render_reset())
+        } else {
+            text.to_owned()
+        }
     }
 }
 

@@ -154,7 +154,8 @@ fn membership(root: &Path, controller: &str, v2: bool) -> Option<String> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let ours = if v2 { controllers.is_empty() } else { controllers.split(',').any(|name| name == controller) };
+        let ours =
+            if v2 { controllers.is_empty() } else { controllers.split(',').any(|name| name == controller) };
         ours.then(|| path.to_owned())
     })
 }
@@ -202,7 +203,10 @@ mod tests {
             ("proc/self/mountinfo", V2_MOUNT),
             ("proc/self/cgroup", "0::/user.slice/job.scope\n"),
             ("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
-            ("sys/fs/cgroup/user.slice/cpu.stat", "usage_usec 5\nnr_periods 40\nnr_throttled 7\nthrottled_usec 90\n"),
+            (
+                "sys/fs/cgroup/user.slice/cpu.stat",
+                "usage_usec 5\nnr_periods 40\nnr_throttled 7\nthrottled_usec 90\n",
+            ),
             ("sys/fs/cgroup/user.slice/job.scope/cpu.max", "max 100000\n"),
             ("sys/fs/cgroup/user.slice/job.scope/pids.max", "max\n"),
             ("sys/fs/cgroup/user.slice/pids.max", "100\n"),
@@ -229,7 +233,10 @@ mod tests {
             ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"),
             ("sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "50000\n"),
             ("sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_period_us", "100000\n"),
-            ("sys/fs/cgroup/cpu,cpuacct/a/b/cpu.stat", "nr_periods 10\nnr_throttled 3\nthrottled_time 12345\n"),
+            (
+                "sys/fs/cgroup/cpu,cpuacct/a/b/cpu.stat",
+                "nr_periods 10\nnr_throttled 3\nthrottled_time 12345\n",
+            ),
         ]);
         assert_eq!(version(root.path()), Version::V1);
         assert_eq!(cpu_quota(root.path()), Some(0.5));
@@ -265,7 +272,10 @@ mod tests {
     #[test]
     fn hybrid_takes_the_tree_that_names_the_controller() {
         let root = root(&[
-            ("proc/self/mountinfo", &format!("{V1_MOUNT}41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n")),
+            (
+                "proc/self/mountinfo",
+                &format!("{V1_MOUNT}41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"),
+            ),
             ("proc/self/cgroup", "4:cpu,cpuacct:/\n0::/\n"),
             ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n"),
             ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use nix::cmsg_space;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
+    socketpair,
 };
 
 /// Two ends of a private byte road. Both close on exec: a copy that leaks would hide the end of the other side.
@@ -46,7 +47,11 @@ pub fn send_with(road: BorrowedFd<'_>, bytes: &[u8], gift: Option<BorrowedFd<'_>
 ///
 /// # Errors
 /// What the kernel says; [`io::ErrorKind::WouldBlock`] if `wait` is false and nothing has come.
-pub fn receive_with(road: BorrowedFd<'_>, buffer: &mut [u8], wait: bool) -> io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive_with(
+    road: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    wait: bool,
+) -> io::Result<(usize, Option<OwnedFd>)> {
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
     let mut space = cmsg_space!(RawFd);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -126,8 +131,10 @@ pub fn open_count() -> io::Result<usize> {
 /// What `poll` says; a signal is no error and reads as nothing ready.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], millis: Option<u32>) -> io::Result<Vec<bool>> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
-    let timeout = millis.map_or(PollTimeout::NONE, |ms| PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX));
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+    let timeout =
+        millis.map_or(PollTimeout::NONE, |ms| PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX));
     match poll(&mut polled, timeout) {
         Ok(_) | Err(nix::Error::EINTR) => {}
         Err(cause) => return Err(cause.into()),

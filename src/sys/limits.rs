@@ -43,11 +43,17 @@ pub fn check(descriptors: u64, processes: u64) -> Result<(), LimitError> {
         return Err(LimitError::Descriptors { needed: descriptors, allowed });
     }
     let narrow = |room: Option<u64>, whose, remedy| match room {
-        Some(room) if room < processes => Err(LimitError::Processes { needed: processes, room, whose, remedy }),
+        Some(room) if room < processes => {
+            Err(LimitError::Processes { needed: processes, room, whose, remedy })
+        }
         _ => Ok(()),
     };
     narrow(user_room(), "the limit of this user", "raise it with `ulimit -u`, or ask for fewer workers")?;
-    narrow(cgroup::pids_room(Path::new("/")), "pids.max of this control group", "raise it, or ask for fewer workers")?;
+    narrow(
+        cgroup::pids_room(Path::new("/")),
+        "pids.max of this control group",
+        "raise it, or ask for fewer workers",
+    )?;
     narrow(system_room().ok(), "kernel.threads-max", "raise it with `sysctl`, or ask for fewer workers")
 }
 

@@ -69,7 +69,8 @@ impl Frames {
             }
         }
         // What is over the limit is refused by `next`, and is given no room here.
-        let needed = self.announced().filter(|length| *length <= LARGEST).map_or(HEADER, |length| HEADER + length);
+        let needed =
+            self.announced().filter(|length| *length <= LARGEST).map_or(HEADER, |length| HEADER + length);
         if self.read + needed > self.buffer.len() || self.filled == self.buffer.len() {
             self.buffer.copy_within(self.read..self.filled, 0);
             (self.read, self.filled) = (0, self.filled - self.read);
@@ -121,7 +122,10 @@ impl Frames {
     pub fn end(&self) -> Result<(), FrameError> {
         match self.filled - self.read {
             0 => Ok(()),
-            got => Err(FrameError::Torn { got, announced: self.announced().map_or(HEADER, |length| HEADER + length) }),
+            got => Err(FrameError::Torn {
+                got,
+                announced: self.announced().map_or(HEADER, |length| HEADER + length),
+            }),
         }
     }
 

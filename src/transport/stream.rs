@@ -139,6 +139,9 @@ mod tests {
         let (mut here, there) = Stream::pair().unwrap();
         nix::unistd::write(&there, &[10, 0, 0, 0, 1, 2]).unwrap();
         drop(there);
-        assert_eq!(here.receive().unwrap_err().to_string(), "the link ended within a frame, after 6 of 14 bytes");
+        assert_eq!(
+            here.receive().unwrap_err().to_string(),
+            "the link ended within a frame, after 6 of 14 bytes"
+        );
     }
 }

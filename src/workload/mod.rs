@@ -165,8 +165,12 @@ impl Workload {
             Workload::Cpu { iterations } => {
                 ((1..=MOST_ITERATIONS).contains(&iterations), format!("1 to {MOST_ITERATIONS} iterations"))
             }
-            Workload::Hash { size } => (size.0 >= 1 && size <= LARGEST_BUFFER, format!("1B to {LARGEST_BUFFER}")),
-            Workload::Sleep { time } => (time.0 >= 1 && time <= LONGEST_TASK, format!("1ns to {LONGEST_TASK}")),
+            Workload::Hash { size } => {
+                (size.0 >= 1 && size <= LARGEST_BUFFER, format!("1B to {LARGEST_BUFFER}"))
+            }
+            Workload::Sleep { time } => {
+                (time.0 >= 1 && time <= LONGEST_TASK, format!("1ns to {LONGEST_TASK}"))
+            }
             Workload::Fault(_) => (true, String::new()),
         };
         if possible {

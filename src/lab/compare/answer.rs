@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::CompareSpec;
 use super::arm::Arm;
 use super::measure::Measured;
 use super::report::{Answer, AnswerCode, AnswerLine, ArmReport, Comparison, Estimate};
 use super::sizing::Sized;
 use super::summary::paired_ratio;
 use super::verdict::Verdict;
-use super::CompareSpec;
 use crate::model::Model;
 use crate::probe::host::Machine;
 use crate::probe::stats;
@@ -78,8 +78,16 @@ impl Reasoner<'_> {
     }
 
     fn no_answer(&self, code: AnswerCode, headline: String) -> Answer {
-        let lines = self.doubts().into_iter().map(|text| AnswerLine { label: "doubt".to_owned(), text }).collect();
-        Answer { code, arm: None, headline, lines, sufficient_workers: BTreeMap::new(), alternatives: Vec::new() }
+        let lines =
+            self.doubts().into_iter().map(|text| AnswerLine { label: "doubt".to_owned(), text }).collect();
+        Answer {
+            code,
+            arm: None,
+            headline,
+            lines,
+            sufficient_workers: BTreeMap::new(),
+            alternatives: Vec::new(),
+        }
     }
 
     fn best_set(&self) -> impl Iterator<Item = &ArmReport> {
@@ -101,7 +109,9 @@ impl Reasoner<'_> {
             _ if too_few => AnswerCode::Indicative,
             Some(verdict) if !verdict.is_settled() => AnswerCode::Inconclusive,
             // The baseline is recommended: is it settled that nobody is faster?
-            None if self.best_set().any(|arm| arm.verdict == Some(Verdict::Inconclusive)) => AnswerCode::Inconclusive,
+            None if self.best_set().any(|arm| arm.verdict == Some(Verdict::Inconclusive)) => {
+                AnswerCode::Inconclusive
+            }
             _ => AnswerCode::VerdictOk,
         }
     }
@@ -110,13 +120,18 @@ impl Reasoner<'_> {
         let wall = |arm: &ArmReport| arm.wall_ns.map_or(0.0, |wall| wall.p50 as f64);
         let tasks = human::count(self.sized.tasks);
         let Some(ratio) = best.ratio else {
-            let rival = self.comparison.arms.iter().filter(|arm| arm.model != "serial" && arm.ratio.is_some());
+            let rival =
+                self.comparison.arms.iter().filter(|arm| arm.model != "serial" && arm.ratio.is_some());
             let rival = rival.max_by(|a, b| point(a).total_cmp(&point(b)));
             let rival = rival.map_or(String::new(), |arm| {
                 format!("; the fastest other, {}, is at {}", arm.id, self.interval(arm.ratio))
             });
-            let told = if code == AnswerCode::VerdictOk { "nothing is faster" } else { "nothing is surely faster" };
-            return format!("serial — {told}: wall p50 {} for {tasks} tasks{rival}", human::span(wall(serial)));
+            let told =
+                if code == AnswerCode::VerdictOk { "nothing is faster" } else { "nothing is surely faster" };
+            return format!(
+                "serial — {told}: wall p50 {} for {tasks} tasks{rival}",
+                human::span(wall(serial))
+            );
         };
         let walls = format!(
             "wall p50 {} against {} for {tasks} tasks",
@@ -140,14 +155,22 @@ impl Reasoner<'_> {
     fn interval(&self, ratio: Option<Estimate>) -> String {
         let Some(ratio) = ratio else { return "unknown".to_owned() };
         let confidence = ratio.confidence.min(self.spec.confidence);
-        format!("{} ({} CI {:.2}–{:.2})", human::ratio(ratio.point), human::percent(confidence), ratio.lo, ratio.hi)
+        format!(
+            "{} ({} CI {:.2}–{:.2})",
+            human::ratio(ratio.point),
+            human::percent(confidence),
+            ratio.lo,
+            ratio.hi
+        )
     }
 
     fn why(&self, best: &ArmReport) -> String {
         let busy = self.comparison.workload.cpu_bound_ratio.unwrap_or(0.0);
         let usable = self.machine.usable_cpus;
         let cpus = match self.machine.quota_cpus {
-            Some(quota) if quota < self.machine.allowed_cpus.len() as f64 => format!("you have {quota:.1} CPUs by quota"),
+            Some(quota) if quota < self.machine.allowed_cpus.len() as f64 => {
+                format!("you have {quota:.1} CPUs by quota")
+            }
             _ => format!("you have {}", human::counted(usable, "usable CPU")),
         };
         let nature = match busy {
@@ -155,12 +178,20 @@ impl Reasoner<'_> {
                 "the task waits {} of its time and needs no CPU meanwhile, so workers may outnumber the CPUs",
                 human::percent(1.0 - busy)
             ),
-            busy if busy > COMPUTES => format!("the task computes {} of its time; {cpus}", human::percent(busy)),
-            busy => format!("the task computes {} of its time and waits for the rest; {cpus}", human::percent(busy)),
+            busy if busy > COMPUTES => {
+                format!("the task computes {} of its time; {cpus}", human::percent(busy))
+            }
+            busy => format!(
+                "the task computes {} of its time and waits for the rest; {cpus}",
+                human::percent(busy)
+            ),
         };
         match best.cost_ns_per_task {
             Some(cost) if best.model != "serial" && cost.compute > 0.0 => {
-                format!("{nature}; handing a task over costs {} of running it", human::percent(cost.shipping / cost.compute))
+                format!(
+                    "{nature}; handing a task over costs {} of running it",
+                    human::percent(cost.shipping / cost.compute)
+                )
             }
             _ => nature,
         }
@@ -175,16 +206,22 @@ impl Reasoner<'_> {
             .filter(|arm| arm.model == best.model && arm.workers > best.workers && arm.ratio.is_some())
             .collect();
         let (same, slower): (Vec<_>, Vec<_>) = more.into_iter().partition(|arm| arm.in_best_set);
-        let list = |arms: &[&ArmReport]| arms.iter().map(|arm| arm.workers.to_string()).collect::<Vec<_>>().join(" or ");
+        let list = |arms: &[&ArmReport]| {
+            arms.iter().map(|arm| arm.workers.to_string()).collect::<Vec<_>>().join(" or ")
+        };
         let margin = human::percent(self.spec.margin);
         let above = format!("nothing to gain above {}", best.workers);
         match (same.is_empty(), slower.is_empty()) {
             (true, true) => None,
-            (false, true) => Some(format!("{} workers are as fast (±{margin}) and cost memory — {above}", list(&same))),
-            (true, false) => Some(format!("{} workers are slower — {above}", list(&slower))),
-            (false, false) => {
-                Some(format!("{} workers are as fast (±{margin}), {} slower — {above}", list(&same), list(&slower)))
+            (false, true) => {
+                Some(format!("{} workers are as fast (±{margin}) and cost memory — {above}", list(&same)))
             }
+            (true, false) => Some(format!("{} workers are slower — {above}", list(&slower))),
+            (false, false) => Some(format!(
+                "{} workers are as fast (±{margin}), {} slower — {above}",
+                list(&same),
+                list(&slower)
+            )),
         }
     }
 
@@ -192,7 +229,9 @@ impl Reasoner<'_> {
     fn alternative(&self, best: &ArmReport) -> Option<String> {
         let isolates = |arm: &ArmReport| arm.model.parse::<Model>().is_ok_and(Model::isolates_crashes);
         let wants_isolation = !isolates(best);
-        let other = self.preferred(|arm| arm.id != best.id && arm.model != "serial" && isolates(arm) == wants_isolation)?;
+        let other = self.preferred(|arm| {
+            arm.id != best.id && arm.model != "serial" && isolates(arm) == wants_isolation
+        })?;
         let offers = if wants_isolation { "and isolates crashes" } else { "and shares memory" };
         Some(format!("{} is as fast ({}) {offers}: {}", other.id, human::ratio(point(other)), dues(other)))
     }
@@ -201,7 +240,9 @@ impl Reasoner<'_> {
         let mut texts = Vec::new();
         let repay = self.comparison.arms.iter().filter(|arm| arm.model != best.model);
         let repay = repay.filter_map(|arm| Some((arm, arm.break_even?.tasks_to_repay_startup?)));
-        if let Some((arm, tasks)) = repay.filter(|(_, tasks)| *tasks > self.sized.tasks).min_by_key(|(_, tasks)| *tasks) {
+        if let Some((arm, tasks)) =
+            repay.filter(|(_, tasks)| *tasks > self.sized.tasks).min_by_key(|(_, tasks)| *tasks)
+        {
             texts.push(format!(
                 "{} for fewer than {} such tasks: its start and tear-down are not earned before",
                 arm.id,
@@ -210,7 +251,9 @@ impl Reasoner<'_> {
         }
         let crowd = self.comparison.arms.iter().filter(|arm| arm.verdict == Some(Verdict::Slower));
         let slowest = crowd.min_by(|a, b| point(a).total_cmp(&point(b)));
-        texts.extend(slowest.map(|arm| format!("{}: slower than serial, {}", arm.id, self.interval(arm.ratio))));
+        texts.extend(
+            slowest.map(|arm| format!("{}: slower than serial, {}", arm.id, self.interval(arm.ratio))),
+        );
         texts
     }
 
@@ -218,9 +261,16 @@ impl Reasoner<'_> {
         let mut parts = Vec::new();
         if let Some((arm, task_ns, repay)) = self.boundary() {
             let tasks = human::count(self.sized.tasks);
-            parts.push(format!("in a batch of {tasks}, {} breaks even with serial at {} a task", arm.id, human::span(task_ns)));
+            parts.push(format!(
+                "in a batch of {tasks}, {} breaks even with serial at {} a task",
+                arm.id,
+                human::span(task_ns)
+            ));
             if let Some(repay) = repay {
-                parts.push(format!("it repays its start after {} like these", human::counted(repay as usize, "task")));
+                parts.push(format!(
+                    "it repays its start after {} like these",
+                    human::counted(repay as usize, "task")
+                ));
             }
         }
         let kind = self.sized.workload.kind();
@@ -257,15 +307,23 @@ impl Reasoner<'_> {
         let rounds = self.comparison.rounds;
         match self.comparison.stopped.as_str() {
             "budget" if rounds < self.spec.rounds.least => {
-                texts.push(format!("the time was spent after {} of {} rounds", rounds, self.spec.rounds.least));
+                texts.push(format!(
+                    "the time was spent after {} of {} rounds",
+                    rounds, self.spec.rounds.least
+                ));
             }
-            "interrupted" => texts.push(format!("interrupted after {}", human::counted(rounds, "whole round"))),
+            "interrupted" => {
+                texts.push(format!("interrupted after {}", human::counted(rounds, "whole round")))
+            }
             _ => {}
         }
         let bimodal: Vec<&str> =
             self.comparison.arms.iter().filter(|arm| arm.bimodal).map(|arm| arm.id.as_str()).collect();
         if !bimodal.is_empty() {
-            texts.push(format!("the walls of {} fall into two groups: the machine had two states", bimodal.join(", ")));
+            texts.push(format!(
+                "the walls of {} fall into two groups: the machine had two states",
+                bimodal.join(", ")
+            ));
         }
         let flagged = self.comparison.noise.flagged_rounds;
         if flagged > 0 && !self.comparison.noise.too_noisy {
@@ -278,7 +336,8 @@ impl Reasoner<'_> {
         let noise = &self.comparison.noise;
         let worst = noise.rounds.iter().map(|round| round.foreign_cpu).fold(0.0, f64::max);
         let culprit = noise.culprit.as_ref();
-        let culprit = culprit.map_or(String::new(), |it| format!(", most of it {} (pid {})", it.name, it.pid));
+        let culprit =
+            culprit.map_or(String::new(), |it| format!(", most of it {} (pid {})", it.name, it.pid));
         format!("other processes used up to {} of your CPUs{culprit}", human::percent(worst))
     }
 
@@ -286,7 +345,11 @@ impl Reasoner<'_> {
         let noise = &self.comparison.noise;
         let rounds = self.comparison.rounds;
         let headline = if noise.flagged_rounds > 0 {
-            format!("the machine is too noisy: {} in {} of {rounds} rounds", self.disturbance(), noise.flagged_rounds)
+            format!(
+                "the machine is too noisy: {} in {} of {rounds} rounds",
+                self.disturbance(),
+                noise.flagged_rounds
+            )
         } else {
             "the machine is too noisy: two identical serial runs differ".to_owned()
         };
@@ -296,7 +359,10 @@ impl Reasoner<'_> {
             let off = aa.hi.max(1.0 / aa.lo) - 1.0;
             say(
                 "why",
-                format!("two identical serial runs differed by up to {}; walls are shown, not ranked", human::percent(off)),
+                format!(
+                    "two identical serial runs differed by up to {}; walls are shown, not ranked",
+                    human::percent(off)
+                ),
             );
         }
         let cpu: Vec<String> = self
@@ -325,7 +391,10 @@ impl Reasoner<'_> {
             Some(format!("{} {digest}", track.arm))
         });
         let digests: Vec<String> = digests.take(6).collect();
-        format!("the arms disagree on the checksum, so none of their times mean anything: {}", digests.join(", "))
+        format!(
+            "the arms disagree on the checksum, so none of their times mean anything: {}",
+            digests.join(", ")
+        )
     }
 
     fn missing_baseline(&self) -> String {
@@ -340,8 +409,10 @@ impl Reasoner<'_> {
     fn sufficient_workers(&self) -> BTreeMap<String, usize> {
         let models = self.spec.models.iter().copied().filter(|model| *model != Model::Serial);
         let sufficient = models.filter_map(|model| {
-            let arms: Vec<Arm> = self.measured.tracks.iter().map(|track| track.arm).filter(|arm| arm.model == model).collect();
-            let measured = |arm: &&Arm| self.comparison.arm(**arm).is_some_and(|report| report.ratio.is_some());
+            let arms: Vec<Arm> =
+                self.measured.tracks.iter().map(|track| track.arm).filter(|arm| arm.model == model).collect();
+            let measured =
+                |arm: &&Arm| self.comparison.arm(**arm).is_some_and(|report| report.ratio.is_some());
             let speed = |arm: &Arm| self.comparison.arm(*arm).map_or(0.0, point);
             let best = *arms.iter().filter(measured).max_by(|a, b| speed(a).total_cmp(&speed(b)))?;
             let each = 1.0 - (1.0 - self.spec.confidence) / arms.len() as f64;
@@ -363,7 +434,8 @@ fn point(arm: &ArmReport) -> f64 {
 
 /// What a worker of this arm costs.
 fn dues(arm: &ArmReport) -> String {
-    let memory = arm.memory_bytes.and_then(|memory| memory.marginal_per_worker).map_or(0.0, |bytes| bytes.max(0.0));
+    let memory =
+        arm.memory_bytes.and_then(|memory| memory.marginal_per_worker).map_or(0.0, |bytes| bytes.max(0.0));
     let start = arm.startup_ns.per_worker_p50.map_or(0.0, |nanos| nanos as f64);
     format!("{} and {} until ready for each worker", human::bytes(memory), human::span(start))
 }

@@ -82,6 +82,10 @@ mod tests {
         for arm in [Arm::SERIAL, Arm::CONTROL] {
             assert_eq!(arm.to_string().parse(), Ok(arm));
         }
-        assert!("threads".parse::<Arm>().is_err() && "serial@2".parse::<Arm>().is_err() && "x@2".parse::<Arm>().is_err());
+        assert!(
+            "threads".parse::<Arm>().is_err()
+                && "serial@2".parse::<Arm>().is_err()
+                && "x@2".parse::<Arm>().is_err()
+        );
     }
 }

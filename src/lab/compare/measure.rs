@@ -247,13 +247,16 @@ impl Run<'_> {
         let job = Job { workload, seed: self.spec.seed, lanes: arm.lanes };
         let shuffle = ORDERS + 1 + round as u64;
         let order = ChildOrder::Trial(TrialOrder { model: arm.model, job, tasks, shuffle });
-        let expected = tasks as f64 * task_ns / parallelism(workload.kind(), &arm, self.machine.usable_cpus, tasks);
+        let expected =
+            tasks as f64 * task_ns / parallelism(workload.kind(), &arm, self.machine.usable_cpus, tasks);
         let within = TRIAL_LEAST + Duration::from_nanos((expected * TRIAL_FACTOR) as u64);
         let report = match lab.run(&order, within) {
             Ok(ChildReport::Trial(Ok(report))) => report,
             Ok(ChildReport::Trial(Err(error))) => return Err(Failure::Arm(error)),
             Ok(ChildReport::Calibrated(_)) => {
-                return Err(Failure::Lab(ChildError::Wait(io::Error::other("a calibration answered a trial"))));
+                return Err(Failure::Lab(ChildError::Wait(io::Error::other(
+                    "a calibration answered a trial",
+                ))));
             }
             Err(error @ (ChildError::Died { .. } | ChildError::TimedOut { .. })) => {
                 return Err(Failure::Arm(error.to_string()));
@@ -280,16 +283,19 @@ impl Run<'_> {
             return;
         }
         let median = |track: &Track| {
-            stats::median_u64(track.counted(&self.measured.rounds).map(|trial| trial.report.wall)).unwrap_or(u64::MAX)
+            stats::median_u64(track.counted(&self.measured.rounds).map(|trial| trial.report.wall))
+                .unwrap_or(u64::MAX)
         };
-        let Some(best) = self.measured.tracks.iter().min_by_key(|track| median(track)).map(|track| track.arm) else {
+        let Some(best) = self.measured.tracks.iter().min_by_key(|track| median(track)).map(|track| track.arm)
+        else {
             return;
         };
         let hopeless: Vec<Arm> = self
             .running()
             .filter(|arm| arm.model != Model::Serial && *arm != best)
             .filter(|arm| {
-                paired_ratio(&self.measured, best, *arm, self.spec.confidence).is_some_and(|ratio| ratio.hi < HOPELESS)
+                paired_ratio(&self.measured, best, *arm, self.spec.confidence)
+                    .is_some_and(|ratio| ratio.hi < HOPELESS)
             })
             .collect();
         for arm in hopeless {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use arm::{Arm, ArmError};
 pub use measure::{Event, Progress};
-pub use report::{ArmReport, Comparison, CompareReport};
+pub use report::{ArmReport, CompareReport, Comparison};
 pub use rounds::Rounds;
 pub use sizing::{Request, Size, SizeError, Sized};
 pub use text::COLUMNS;
@@ -91,17 +91,24 @@ const CALIBRATION_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// If a size is not possible, or the lab itself fails. An arm that fails is part of the result.
-pub fn run(spec: &CompareSpec, lab: &mut Isolation, tell: &mut dyn FnMut(&Event<'_>)) -> Result<CompareReport, CompareError> {
+pub fn run(
+    spec: &CompareSpec,
+    lab: &mut Isolation,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<CompareReport, CompareError> {
     let (begun, started_unix_ns) = (clock::now(), clock::unix_now());
     let machine = Machine::read();
-    let kinds: Vec<Kind> = spec.requests.iter().map(|request| request.kind).filter(|kind| kind.computes()).collect();
+    let kinds: Vec<Kind> =
+        spec.requests.iter().map(|request| request.kind).filter(|kind| kind.computes()).collect();
     let speeds = if kinds.is_empty() {
         super::child::Speeds::default()
     } else {
         tell(&Event::Calibrating);
         match lab.run(&ChildOrder::Calibrate(kinds), CALIBRATION_LIMIT)? {
             ChildReport::Calibrated(speeds) => speeds,
-            ChildReport::Trial(_) => return Err(CompareError::Probe(io::Error::other("a trial answered a calibration"))),
+            ChildReport::Trial(_) => {
+                return Err(CompareError::Probe(io::Error::other("a trial answered a calibration")));
+            }
         }
     };
     let plan = sizing::plan(spec, &speeds, &machine)?;

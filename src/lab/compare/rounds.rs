@@ -75,7 +75,12 @@ impl Stopped {
 /// `widest` is the widest half-interval among the arms still measured, `next_fits` whether the time left holds another
 /// round. Only widths decide, never what the intervals say: stopping at the first significant look would find
 /// differences where there are none.
-pub(super) fn enough(rounds: &Rounds, counted: usize, widest: Option<f64>, next_fits: bool) -> Option<Stopped> {
+pub(super) fn enough(
+    rounds: &Rounds,
+    counted: usize,
+    widest: Option<f64>,
+    next_fits: bool,
+) -> Option<Stopped> {
     if counted >= rounds.most {
         return Some(Stopped::Rounds);
     }

@@ -32,15 +32,22 @@ pub struct KarpFlatt {
 }
 
 /// From each number of workers, in order, and its speed-ups over serial, a round each.
-pub(super) fn scaling(points: &[(usize, Vec<f64>)], usable: usize, computes: bool, confidence: f64) -> Scaling {
+pub(super) fn scaling(
+    points: &[(usize, Vec<f64>)],
+    usable: usize,
+    computes: bool,
+    confidence: f64,
+) -> Scaling {
     let within = |workers: usize| workers > 1 && (!computes || workers <= usable);
-    let karp_flatt = points.iter().filter(|(workers, _)| within(*workers)).filter_map(|(workers, speedups)| {
-        let speedup = stats::median(speedups)?;
-        Some(KarpFlatt { workers: *workers, serial_fraction: serial_fraction(*workers, speedup) })
-    });
+    let karp_flatt =
+        points.iter().filter(|(workers, _)| within(*workers)).filter_map(|(workers, speedups)| {
+            let speedup = stats::median(speedups)?;
+            Some(KarpFlatt { workers: *workers, serial_fraction: serial_fraction(*workers, speedup) })
+        });
     let largest = points.iter().rfind(|(workers, _)| within(*workers));
     let amdahl_serial = largest.and_then(|(workers, speedups)| {
-        let fractions: Vec<f64> = speedups.iter().map(|speedup| serial_fraction(*workers, *speedup)).collect();
+        let fractions: Vec<f64> =
+            speedups.iter().map(|speedup| serial_fraction(*workers, *speedup)).collect();
         stats::median_interval(&fractions, confidence).map(Estimate::from)
     });
     let note = match (largest, points.len() >= 6) {

@@ -1,7 +1,7 @@
 //! How large a task, how many, and how long it will all take. Pure.
 
-use super::arm::Arm;
 use super::CompareSpec;
+use super::arm::Arm;
 use crate::lab::child::Speeds;
 use crate::model::Model;
 use crate::probe::host::Machine;
@@ -110,7 +110,8 @@ pub(super) fn parallelism(kind: Kind, arm: &Arm, usable: usize, tasks: u64) -> f
 pub(super) fn plan(spec: &CompareSpec, speeds: &Speeds, machine: &Machine) -> Result<Vec<Sized>, SizeError> {
     let mut arms = spec.arms();
     arms.push(Arm::CONTROL);
-    let planner = Planner { spec, speeds, arms, usable: machine.usable_cpus, has_quota: machine.quota_cpus.is_some() };
+    let planner =
+        Planner { spec, speeds, arms, usable: machine.usable_cpus, has_quota: machine.quota_cpus.is_some() };
     let budget = spec.budget.map_or(f64::INFINITY, |budget| budget.nanos() as f64);
     let mut share_end = 0.0;
     let shares = spec.requests.iter().zip(planner.shares());
@@ -231,7 +232,8 @@ impl Planner<'_> {
         let fits = |tasks: u64| self.round(Kind::Sleep, tasks, time.nanos() as f64) <= round;
         let wanted = most_lanes.clamp(LEAST_WAITS, MOST_WAITS);
         let most = (wanted..=MOST_WAITS).rev().find(|tasks| fits(*tasks));
-        let tasks = most.unwrap_or_else(|| (LEAST_WAITS..wanted).rev().find(|tasks| fits(*tasks)).unwrap_or(LEAST_WAITS));
+        let tasks = most
+            .unwrap_or_else(|| (LEAST_WAITS..wanted).rev().find(|tasks| fits(*tasks)).unwrap_or(LEAST_WAITS));
         Ok((workload, request.tasks.unwrap_or(tasks.min(2 * wanted))))
     }
 }

@@ -6,8 +6,9 @@ use super::answer::answer;
 use super::arm::Arm;
 use super::measure::{Fate, Measured, Track, Trial};
 use super::report::{
-    ArmReport, BreakEven, Comparison, CostReport, CpuReport, CulpritReport, LatencyReport, MemoryReport, NoiseReport,
-    PssSplit, Quantiles, RoundNoise, Spread, StartupReport, SwitchReport, TrialRow, WorkloadReport,
+    ArmReport, BreakEven, Comparison, CostReport, CpuReport, CulpritReport, LatencyReport, MemoryReport,
+    NoiseReport, PssSplit, Quantiles, RoundNoise, Spread, StartupReport, SwitchReport, TrialRow,
+    WorkloadReport,
 };
 use super::scaling::scaling;
 use super::sizing::{Sized, parallelism};
@@ -23,14 +24,21 @@ use crate::workload::{Kind, Workload};
 
 /// The ratio of two arms' walls, paired by round: above 1, `arm` is the faster. The median of the logarithms of the
 /// paired ratios, with its exact order-statistic interval, turned back.
-pub(super) fn paired_ratio(measured: &Measured, reference: Arm, arm: Arm, confidence: f64) -> Option<Interval> {
+pub(super) fn paired_ratio(
+    measured: &Measured,
+    reference: Arm,
+    arm: Arm,
+    confidence: f64,
+) -> Option<Interval> {
     let logs: Vec<f64> = paired(measured, reference, arm).iter().map(|ratio| ratio.ln()).collect();
     stats::median_interval(&logs, confidence).map(|interval| interval.map(f64::exp))
 }
 
 /// The ratios themselves, one for each counted round in which both ran.
 fn paired(measured: &Measured, reference: Arm, arm: Arm) -> Vec<f64> {
-    let (Some(reference), Some(arm)) = (measured.track(reference), measured.track(arm)) else { return Vec::new() };
+    let (Some(reference), Some(arm)) = (measured.track(reference), measured.track(arm)) else {
+        return Vec::new();
+    };
     let of_round = |round| reference.counted(&measured.rounds).find(|trial| trial.round == round);
     let ratios = arm.counted(&measured.rounds).filter_map(|trial| {
         let reference = of_round(trial.round)?;
@@ -39,7 +47,12 @@ fn paired(measured: &Measured, reference: Arm, arm: Arm) -> Vec<f64> {
     ratios.collect()
 }
 
-pub(super) fn summarise(spec: &CompareSpec, machine: &Machine, sized: &Sized, measured: Measured) -> Comparison {
+pub(super) fn summarise(
+    spec: &CompareSpec,
+    machine: &Machine,
+    sized: &Sized,
+    measured: Measured,
+) -> Comparison {
     let summary = Summary { spec, machine, sized, measured: &measured };
     let noise = summary.noise();
     let mut arms: Vec<ArmReport> = Vec::new();
@@ -85,14 +98,23 @@ impl Summary<'_> {
 
     fn counted(&self, arm: Arm) -> Vec<&TrialReport> {
         let track = self.measured.track(arm);
-        track.into_iter().flat_map(|track| track.counted(&self.measured.rounds)).map(|trial| &trial.report).collect()
+        track
+            .into_iter()
+            .flat_map(|track| track.counted(&self.measured.rounds))
+            .map(|trial| &trial.report)
+            .collect()
     }
 
     fn workload(&self) -> WorkloadReport {
         let serial = self.counted(Arm::SERIAL);
         let service = Quantiles::of(serial.iter().map(|trial| &trial.service));
-        let checksums: Vec<_> =
-            self.measured.tracks.iter().flat_map(|track| &track.trials).map(|trial| trial.report.digest).collect();
+        let checksums: Vec<_> = self
+            .measured
+            .tracks
+            .iter()
+            .flat_map(|track| &track.trials)
+            .map(|trial| trial.report.digest)
+            .collect();
         let ratio = |trial: &&TrialReport| trial.usage.cpu_ns() as f64 / trial.wall.max(1) as f64;
         WorkloadReport {
             name: self.sized.workload.kind().name().to_owned(),
@@ -103,14 +125,16 @@ impl Summary<'_> {
             task_ns: service.p50.or_else(|| mean_task(&serial)),
             checksum: checksums.first().map(ToString::to_string),
             checksum_agreed: checksums.windows(2).all(|pair| pair[0] == pair[1]),
-            cpu_bound_ratio: stats::median(&serial.iter().map(ratio).collect::<Vec<f64>>()).map(|ratio| ratio.min(1.0)),
+            cpu_bound_ratio: stats::median(&serial.iter().map(ratio).collect::<Vec<f64>>())
+                .map(|ratio| ratio.min(1.0)),
         }
     }
 
     fn noise(&self) -> NoiseReport {
         let rounds = &self.measured.rounds;
         let counted = || rounds.iter().filter(|round| !round.warmup).map(|round| &round.noise);
-        let foreign_cpu_p50 = stats::median(&counted().map(|noise| noise.foreign_cpu).collect::<Vec<_>>()).unwrap_or(0.0);
+        let foreign_cpu_p50 =
+            stats::median(&counted().map(|noise| noise.foreign_cpu).collect::<Vec<_>>()).unwrap_or(0.0);
         let steal_p50 = stats::median(&counted().map(|noise| noise.steal).collect::<Vec<_>>()).unwrap_or(0.0);
         let aa = paired_ratio(self.measured, Arm::SERIAL, Arm::CONTROL, self.spec.confidence);
         let sure = |aa: &Interval| aa.confidence >= self.spec.confidence - 1e-9;
@@ -121,9 +145,16 @@ impl Summary<'_> {
             foreign_cpu_p50,
             steal_p50,
             flagged_rounds: counted().filter(|noise| !noise.flags().is_empty()).count(),
-            too_noisy: control_fails || foreign_cpu_p50 > BLOCK_FOREIGN || steal_p50 > BLOCK_STEAL || swapping,
+            too_noisy: control_fails
+                || foreign_cpu_p50 > BLOCK_FOREIGN
+                || steal_p50 > BLOCK_STEAL
+                || swapping,
             culprit: self.culprit(),
-            rounds: rounds.iter().enumerate().map(|(i, round)| RoundNoise::new(i, round.warmup, &round.noise)).collect(),
+            rounds: rounds
+                .iter()
+                .enumerate()
+                .map(|(i, round)| RoundNoise::new(i, round.warmup, &round.noise))
+                .collect(),
         }
     }
 
@@ -142,7 +173,8 @@ impl Summary<'_> {
         let walls: Vec<u64> = trials.iter().map(|trial| trial.wall).collect();
         let wall = Spread::of(&walls);
         let tasks = self.sized.tasks.max(1) as f64;
-        let median = |of: &dyn Fn(&TrialReport) -> u64| stats::median_u64(trials.iter().map(|trial| of(trial)));
+        let median =
+            |of: &dyn Fn(&TrialReport) -> u64| stats::median_u64(trials.iter().map(|trial| of(trial)));
         let per_task = |of: &dyn Fn(&TrialReport) -> u64| median(of).map(|sum| sum as f64 / tasks);
         let is_serial = track.arm == Arm::SERIAL;
         let ratio = if is_serial {
@@ -150,7 +182,8 @@ impl Summary<'_> {
         } else {
             paired_ratio(self.measured, Arm::SERIAL, track.arm, self.spec.confidence)
         };
-        let verdict = ratio.map(|ratio| Verdict::on(&ratio, self.spec.margin, self.spec.confidence, too_noisy));
+        let verdict =
+            ratio.map(|ratio| Verdict::on(&ratio, self.spec.margin, self.spec.confidence, too_noisy));
         let unsettled = verdict == Some(Verdict::Inconclusive);
         let cost = self.cost(track.arm, &trials);
         ArmReport {
@@ -174,9 +207,11 @@ impl Summary<'_> {
                 system: per_task(&|trial| trial.usage.system_ns).unwrap_or(0.0),
                 total,
             }),
-            switches_per_task: per_task(&|trial| trial.usage.voluntary_switches).map(|voluntary| SwitchReport {
-                voluntary,
-                involuntary: per_task(&|trial| trial.usage.involuntary_switches).unwrap_or(0.0),
+            switches_per_task: per_task(&|trial| trial.usage.voluntary_switches).map(|voluntary| {
+                SwitchReport {
+                    voluntary,
+                    involuntary: per_task(&|trial| trial.usage.involuntary_switches).unwrap_or(0.0),
+                }
             }),
             ratio_vs: Arm::SERIAL.to_string(),
             ratio: ratio.map(Into::into),
@@ -249,7 +284,8 @@ impl Summary<'_> {
         let wall = |trials: &[&TrialReport]| stats::median_u64(trials.iter().map(|trial| trial.wall));
         let gain = (wall(&serial)? as f64 - wall(trials)? as f64) / tasks;
         let lanes = parallelism(self.sized.workload.kind(), &arm, self.machine.usable_cpus, 1_000_000);
-        let task_ns = (lanes > 1.0).then(|| (cost.map_or(0.0, |cost| cost.shipping) + lanes * pool / tasks) / (lanes - 1.0));
+        let task_ns = (lanes > 1.0)
+            .then(|| (cost.map_or(0.0, |cost| cost.shipping) + lanes * pool / tasks) / (lanes - 1.0));
         Some(BreakEven { task_ns, tasks_to_repay_startup: (gain > 0.0).then(|| (pool / gain).ceil() as u64) })
     }
 
@@ -266,7 +302,9 @@ impl Summary<'_> {
             && track.arm.model == Model::Tasks
             && time < Span::from_millis(20)
         {
-            caveats.push("tokio's timer counts whole milliseconds: short waits come out up to 1 ms longer".to_owned());
+            caveats.push(
+                "tokio's timer counts whole milliseconds: short waits come out up to 1 ms longer".to_owned(),
+            );
         }
         if let Fate::Retired(rounds) = track.fate {
             caveats.push(format!("retired after {rounds} rounds: surely slower than half of the best"));
@@ -286,16 +324,20 @@ impl Summary<'_> {
 
     /// The slope of total memory over the numbers of workers; of a single number, against the baseline.
     fn marginal_memory(&self, arms: &mut [ArmReport]) {
-        let total = |arm: &ArmReport| arm.memory_bytes.map(|memory| (arm.workers as f64, memory.pss_total as f64));
+        let total =
+            |arm: &ArmReport| arm.memory_bytes.map(|memory| (arm.workers as f64, memory.pss_total as f64));
         let serial = arms.iter().find(|arm| arm.id == Arm::SERIAL.to_string()).and_then(total);
         for model in Model::ALL.into_iter().filter(|model| *model != Model::Serial) {
             let name = model.to_string();
-            let points: Vec<(f64, f64)> = arms.iter().filter(|arm| arm.model == name).filter_map(total).collect();
+            let points: Vec<(f64, f64)> =
+                arms.iter().filter(|arm| arm.model == name).filter_map(total).collect();
             let slope = match points.as_slice() {
                 [(workers, only)] => serial.map(|(_, serial)| (only - serial) / workers),
                 many => slope(many),
             };
-            for memory in arms.iter_mut().filter(|arm| arm.model == name).filter_map(|arm| arm.memory_bytes.as_mut()) {
+            for memory in
+                arms.iter_mut().filter(|arm| arm.model == name).filter_map(|arm| arm.memory_bytes.as_mut())
+            {
                 memory.marginal_per_worker = slope;
             }
         }
@@ -305,7 +347,8 @@ impl Summary<'_> {
         let computes = self.sized.workload.kind() != Kind::Sleep;
         let models = self.spec.models.iter().filter(|model| **model != Model::Serial);
         let scalings = models.map(|model| {
-            let arms = self.in_order().into_iter().filter(|track| track.arm.model == *model).map(|track| track.arm);
+            let arms =
+                self.in_order().into_iter().filter(|track| track.arm.model == *model).map(|track| track.arm);
             let points: Vec<(usize, Vec<f64>)> = arms
                 .map(|arm| (arm.lanes.get(), paired(self.measured, Arm::SERIAL, arm)))
                 .filter(|(_, speedups)| !speedups.is_empty())
@@ -320,7 +363,9 @@ impl Summary<'_> {
         let alive = |track: &&Track| !matches!(track.fate, Fate::Failed(_)) && !track.arm.control;
         let candidates: Vec<Arm> = self.measured.tracks.iter().filter(alive).map(|track| track.arm).collect();
         let wall = |arm: &Arm| comparison.arm(*arm).and_then(|report| report.wall_ns).map(|wall| wall.p50);
-        let Some(best) = candidates.iter().copied().filter(|arm| wall(arm).is_some()).min_by_key(wall) else { return };
+        let Some(best) = candidates.iter().copied().filter(|arm| wall(arm).is_some()).min_by_key(wall) else {
+            return;
+        };
         // Bonferroni: each interval at 1 − α/m, so that all m hold with 1 − α.
         let each = 1.0 - (1.0 - self.spec.confidence) / candidates.len() as f64;
         for arm in candidates {
@@ -336,9 +381,9 @@ impl Summary<'_> {
 }
 
 fn mean_task(trials: &[&TrialReport]) -> Option<u64> {
-    let (sum, count) = trials
-        .iter()
-        .fold((0, 0), |(sum, count), trial| (sum + trial.waterfall.compute, count + trial.service.0.iter().map(|b| b.1).sum::<u64>()));
+    let (sum, count) = trials.iter().fold((0, 0), |(sum, count), trial| {
+        (sum + trial.waterfall.compute, count + trial.service.0.iter().map(|b| b.1).sum::<u64>())
+    });
     (count > 0).then(|| sum / count)
 }
 

@@ -57,7 +57,10 @@ impl Report for CompareReport {
     }
 
     fn rows(&self) -> (&'static [&'static str], Vec<Vec<String>>) {
-        let rows = self.comparisons.iter().flat_map(|comparison| comparison.arms.iter().map(|arm| row(comparison, arm)));
+        let rows = self
+            .comparisons
+            .iter()
+            .flat_map(|comparison| comparison.arms.iter().map(|arm| row(comparison, arm)));
         (COLUMNS, rows.collect())
     }
 }
@@ -65,12 +68,14 @@ impl Report for CompareReport {
 impl CompareReport {
     fn head(&self, comparison: &Comparison) -> Vec<(String, String)> {
         let work = &comparison.workload;
-        let each = work.task_ns.filter(|_| work.name != "sleep").map_or(String::new(), |nanos| {
-            format!(" (≈ {} each)", human::span(nanos as f64))
-        });
+        let each = work
+            .task_ns
+            .filter(|_| work.name != "sleep")
+            .map_or(String::new(), |nanos| format!(" (≈ {} each)", human::span(nanos as f64)));
         let asked = format!("{} · {} tasks × {}{each}", work.name, human::count(work.tasks), work.size);
         let rounds = human::counted(comparison.rounds, "round");
-        let quota = self.machine.quota_cpus.map_or("no quota".to_owned(), |quota| format!("quota {quota:.1} CPUs"));
+        let quota =
+            self.machine.quota_cpus.map_or("no quota".to_owned(), |quota| format!("quota {quota:.1} CPUs"));
         let noise = &comparison.noise;
         let aa = noise.aa_ratio.map_or("not measured".to_owned(), |aa| {
             format!("±{}", human::percent((aa.hi.ln() - aa.lo.ln()) / 2.0))
@@ -111,7 +116,8 @@ impl CompareReport {
             arm if arm.state == "measured" => 3,
             _ => 4,
         };
-        let mut ranked: Vec<(usize, usize)> = all.iter().enumerate().map(|(index, arm)| (rank(arm), index)).collect();
+        let mut ranked: Vec<(usize, usize)> =
+            all.iter().enumerate().map(|(index, arm)| (rank(arm), index)).collect();
         ranked.sort_unstable();
         let mut kept: Vec<usize> = ranked.into_iter().take(MOST_ROWS).map(|(_, index)| index).collect();
         kept.sort_unstable();
@@ -126,17 +132,27 @@ impl CompareReport {
         let sizes = |of: &dyn Fn(&ArmReport) -> Option<f64>| {
             human::byte_column(&arms.iter().map(|arm| of(arm)).collect::<Vec<_>>())
         };
-        let text = |of: &dyn Fn(&ArmReport) -> String| arms.iter().map(|arm| of(arm)).collect::<Vec<String>>();
-        let p99 = arms.iter().map(|arm| arm.latency.service_ns.p99.map(|nanos| nanos as f64)).collect::<Vec<_>>();
-        let p99 = human::span_column(&p99).into_iter().map(|cell| if cell == "—" { "n/a".to_owned() } else { cell });
+        let text =
+            |of: &dyn Fn(&ArmReport) -> String| arms.iter().map(|arm| of(arm)).collect::<Vec<String>>();
+        let p99 =
+            arms.iter().map(|arm| arm.latency.service_ns.p99.map(|nanos| nanos as f64)).collect::<Vec<_>>();
+        let p99 = human::span_column(&p99)
+            .into_iter()
+            .map(|cell| if cell == "—" { "n/a".to_owned() } else { cell });
         let columns: Vec<(Column, Vec<String>)> = vec![
-            (Column::words("arm"), text(&|arm| format!("{} {}", arm.id, mark(comparison, arm)).trim_end().to_owned())),
+            (
+                Column::words("arm"),
+                text(&|arm| format!("{} {}", arm.id, mark(comparison, arm)).trim_end().to_owned()),
+            ),
             (Column::numbers("speed-up"), text(&|arm| speedup(comparison, arm))),
             (Column::numbers(&self.interval_head()), text(&interval)),
             (Column::numbers("wall p50"), spans(&|arm| arm.wall_ns.map(|wall| wall.p50 as f64))),
             (Column::numbers("p99 task").spare(1), p99.collect()),
             (Column::numbers("CPU/task").spare(2), spans(&|arm| arm.cpu_ns_per_task.map(|cpu| cpu.total))),
-            (Column::numbers("total mem"), sizes(&|arm| arm.memory_bytes.map(|memory| memory.pss_total as f64))),
+            (
+                Column::numbers("total mem"),
+                sizes(&|arm| arm.memory_bytes.map(|memory| memory.pss_total as f64)),
+            ),
             (
                 Column::numbers("+/worker").spare(3),
                 sizes(&|arm| arm.memory_bytes.and_then(|memory| memory.marginal_per_worker)),
@@ -147,12 +163,20 @@ impl CompareReport {
             ),
             (
                 Column::numbers("ship/task").spare(5),
-                spans(&|arm| arm.cost_ns_per_task.filter(|_| arm.model != "serial").map(|cost| cost.shipping)),
+                spans(&|arm| {
+                    arm.cost_ns_per_task.filter(|_| arm.model != "serial").map(|cost| cost.shipping)
+                }),
             ),
         ];
-        let rows = (0..arms.len()).map(|row| columns.iter().map(|(_, cells)| cells[row].clone()).collect()).collect();
+        let rows = (0..arms.len())
+            .map(|row| columns.iter().map(|(_, cells)| cells[row].clone()).collect())
+            .collect();
         let chosen = arms.iter().position(|arm| Some(&arm.id) == comparison.answer.arm.as_ref());
-        Table { columns: columns.into_iter().map(|(column, _)| column).collect(), rows, chosen: chosen.into_iter().collect() }
+        Table {
+            columns: columns.into_iter().map(|(column, _)| column).collect(),
+            rows,
+            chosen: chosen.into_iter().collect(),
+        }
     }
 
     fn interval_head(&self) -> String {
@@ -160,9 +184,17 @@ impl CompareReport {
     }
 
     fn foot(&self) -> String {
-        let hidden = self.comparisons.iter().map(|comparison| comparison.arms.len() - 1 - self.listed(comparison).len()).sum();
+        let hidden = self
+            .comparisons
+            .iter()
+            .map(|comparison| comparison.arms.len() - 1 - self.listed(comparison).len())
+            .sum();
         let hidden: usize = hidden;
-        let more = if hidden > 0 { format!("{} not listed: --all · ", human::counted(hidden, "arm")) } else { String::new() };
+        let more = if hidden > 0 {
+            format!("{} not listed: --all · ", human::counted(hidden, "arm"))
+        } else {
+            String::new()
+        };
         format!(
             "★ recommended · ≈ may be the fastest too (±{}) · walls are steady work, start-up apart · {more}everything: \
              --format json · repeat: --seed {}",
@@ -187,7 +219,8 @@ fn answer(comparison: &Comparison) -> Vec<(String, String)> {
 
 /// Speed-ups, a model a row and a number of workers a column: the knee is to be seen.
 fn curve(comparison: &Comparison) -> Table {
-    let mut workers: Vec<usize> = comparison.arms.iter().filter(|arm| arm.model != "serial").map(|arm| arm.workers).collect();
+    let mut workers: Vec<usize> =
+        comparison.arms.iter().filter(|arm| arm.model != "serial").map(|arm| arm.workers).collect();
     workers.sort_unstable();
     workers.dedup();
     let mut models: Vec<&str> = comparison.arms.iter().map(|arm| arm.model.as_str()).collect();
@@ -195,13 +228,20 @@ fn curve(comparison: &Comparison) -> Table {
     let rows = models.iter().filter(|model| **model != "serial").map(|model| {
         let cells = workers.iter().map(|workers| {
             let arm = comparison.arms.iter().find(|arm| arm.model == *model && arm.workers == *workers);
-            arm.map_or("—".to_owned(), |arm| format!("{} {}", speedup(comparison, arm), one_column(mark(comparison, arm))))
+            arm.map_or("—".to_owned(), |arm| {
+                format!("{} {}", speedup(comparison, arm), one_column(mark(comparison, arm)))
+            })
         });
         std::iter::once((*model).to_owned()).chain(cells).collect()
     });
     let head = format!("{} speed-up", comparison.workload.name);
-    let columns = workers.iter().map(|workers| Column::numbers(&format!("{}  ", human::counted(*workers, "worker"))));
-    Table { rows: rows.collect(), columns: std::iter::once(Column::words(&head)).chain(columns).collect(), chosen: Vec::new() }
+    let columns =
+        workers.iter().map(|workers| Column::numbers(&format!("{}  ", human::counted(*workers, "worker"))));
+    Table {
+        rows: rows.collect(),
+        columns: std::iter::once(Column::words(&head)).chain(columns).collect(),
+        chosen: Vec::new(),
+    }
 }
 
 fn one_column(mark: &str) -> &str {
@@ -239,7 +279,8 @@ fn row(comparison: &Comparison, arm: &ArmReport) -> Vec<String> {
     fn opt<T: ToString>(value: Option<T>) -> String {
         value.map_or(String::new(), |value| value.to_string())
     }
-    let (wall, memory, cost, cpu) = (arm.wall_ns, arm.memory_bytes, arm.cost_ns_per_task, arm.cpu_ns_per_task);
+    let (wall, memory, cost, cpu) =
+        (arm.wall_ns, arm.memory_bytes, arm.cost_ns_per_task, arm.cpu_ns_per_task);
     vec![
         comparison.workload.name.clone(),
         arm.id.clone(),

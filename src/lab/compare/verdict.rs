@@ -113,7 +113,12 @@ mod tests {
 
     #[test]
     fn twice_the_width_takes_four_times_the_rounds() {
-        let ratio = |width: f64| Interval { point: 1.0, lo: (-width / 2.0).exp(), hi: (width / 2.0).exp(), confidence: 0.96 };
+        let ratio = |width: f64| Interval {
+            point: 1.0,
+            lo: (-width / 2.0).exp(),
+            hi: (width / 2.0).exp(),
+            confidence: 0.96,
+        };
         assert_eq!(rounds_needed(&ratio(0.2), 0.05, 15), 60);
         assert_eq!(rounds_needed(&ratio(0.4), 0.05, 15), 240);
         assert_eq!(rounds_needed(&ratio(0.01), 0.05, 15), 16);
