@@ -1,6 +1,6 @@
 //! Who is this process? One hidden word on the command line decides it, before any thread exists.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 
 /// What a process of ours was started to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Role {
     /// Reads the role from the first argument. What is no hidden word is a command.
     pub fn of_this_process() -> Role {
         let mut words = std::env::args_os().skip(1);
-        Role::from_words(words.next(), words.next())
+        Role::from_words(words.next().as_deref(), words.next().as_deref())
     }
 
-    fn from_words(word: Option<OsString>, parent: Option<OsString>) -> Role {
-        let parent = || parent.and_then(|parent| parent.to_str().and_then(|parent| parent.parse().ok()));
-        let role = match word.as_deref().and_then(|word| word.to_str()) {
+    fn from_words(word: Option<&OsStr>, parent: Option<&OsStr>) -> Role {
+        let parent = || parent.and_then(|parent| parent.to_str()?.parse().ok());
+        let role = match word.and_then(OsStr::to_str) {
             Some(LAB_CHILD) => parent().map(|parent| Role::LabChild { parent }),
             Some(ZYGOTE) => parent().map(|parent| Role::Zygote { parent }),
             Some(WORKER) => parent().map(|parent| Role::Worker { parent }),
@@ -64,10 +64,10 @@ mod tests {
     #[test]
     fn roles_are_read_back_from_their_arguments() {
         for role in [Role::LabChild { parent: 7 }, Role::Zygote { parent: 8 }, Role::Worker { parent: 9 }] {
-            let mut words = role.arguments().into_iter().map(OsString::from);
-            assert_eq!(Role::from_words(words.next(), words.next()), role);
+            let words = role.arguments();
+            assert_eq!(Role::from_words(Some(words[0].as_ref()), Some(words[1].as_ref())), role);
         }
-        assert_eq!(Role::from_words(Some("compare".into()), None), Role::Command);
-        assert_eq!(Role::from_words(Some("fleet:worker".into()), None), Role::Command);
+        assert_eq!(Role::from_words(Some("compare".as_ref()), None), Role::Command);
+        assert_eq!(Role::from_words(Some("fleet:worker".as_ref()), None), Role::Command);
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Compare serial, threads, async tasks and worker processes on one kind of work
-    #[command(after_long_help = EXAMPLES)]
+    #[command(after_long_help = EXAMPLES, args_override_self = true, allow_negative_numbers = true)]
     Compare(Box<CompareArgs>),
     /// Print the JSON schema of a result
     Schema {

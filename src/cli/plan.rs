@@ -161,7 +161,12 @@ impl CompareArgs {
                 named.or_else(|| sizes.iter().find(|(name, _)| name.is_none())).map(|(_, size)| *size)
             }
         };
-        Ok(kinds.iter().map(|&kind| Request { kind, size: size_of(kind), tasks, fault }).collect())
+        let request = |&kind: &Kind| {
+            let flag = if kind == Kind::Sleep { "--sleep" } else { "--task-size" };
+            let request = Request { kind, size: size_of(kind), tasks, fault };
+            request.checked().map_err(|error| wrong(flag, error))
+        };
+        kinds.iter().map(request).collect()
     }
 }
 

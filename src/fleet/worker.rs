@@ -115,7 +115,7 @@ fn try_serve(link: &mut Stream, handler: &mut dyn Handler, born: Nanos) -> Resul
                 match result {
                     Ok(()) => tell(link, &Answer::Done(lease, marks), &call.output, &mut buffer)?,
                     Err(message) => {
-                        tell(link, &Answer::Failed(lease, marks), message.as_bytes(), &mut buffer)?
+                        tell(link, &Answer::Failed(lease, marks), message.as_bytes(), &mut buffer)?;
                     }
                 }
             }

@@ -75,7 +75,7 @@ impl Zygote<'_> {
             }
             (ZygoteOrder::Fork, Some(link)) => self.fork(link)?,
             (ZygoteOrder::Fork, None) => {
-                self.tell(&ZygoteAnswer::Forked(Err("no link came along".into())), None)?
+                self.tell(&ZygoteAnswer::Forked(Err("no link came along".into())), None)?;
             }
         }
         Ok(true)

@@ -24,7 +24,7 @@ pub enum ChildOrder {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ChildReport {
     /// A trial's measurements, or the error that ended it.
-    Trial(Result<TrialReport, String>),
+    Trial(Result<Box<TrialReport>, String>),
     /// How fast the kinds of work are.
     Calibrated(Speeds),
 }
@@ -51,7 +51,9 @@ pub fn main(parent: u32) -> i32 {
 fn obey(link: &mut Stream) -> Result<(), LinkError> {
     let Some(frame) = link.receive()? else { return Ok(()) };
     let report = match codec::decode::<ChildOrder>(frame)? {
-        ChildOrder::Trial(order) => ChildReport::Trial(trial::run(&order).map_err(|error| error.to_string())),
+        ChildOrder::Trial(order) => {
+            ChildReport::Trial(trial::run(&order).map(Box::new).map_err(|error| error.to_string()))
+        }
         ChildOrder::Calibrate(kinds) => ChildReport::Calibrated(calibrate(&kinds)),
     };
     let mut bytes = Vec::new();

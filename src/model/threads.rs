@@ -77,7 +77,7 @@ impl Shared {
         loop {
             match queue.waiting.pop_front() {
                 None if !queue.closed => {
-                    queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner)
+                    queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
                 next => return next,
             }

@@ -58,8 +58,6 @@ pub struct Machine {
     pub allocator: String,
     /// MALLOC_ARENA_MAX, if set.
     pub malloc_arena_max: Option<String>,
-    /// How the `hash` workload computes here.
-    pub hash_implementation: String,
     /// One, five and fifteen minute load averages.
     pub load_average: Option<[f64; 3]>,
 }
@@ -98,7 +96,6 @@ impl Machine {
             swap_bytes: system.as_ref().map(System::total_swap),
             allocator: "system".to_owned(),
             malloc_arena_max: std::env::var("MALLOC_ARENA_MAX").ok(),
-            hash_implementation: crate::workload::implementation().to_owned(),
             load_average: word("/proc/loadavg").and_then(|text| loads(&text)),
         };
         machine.fingerprint = machine.hash();

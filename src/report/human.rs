@@ -108,8 +108,8 @@ fn three_digits(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn plain(text: String) -> String {
-        text.replace(NO_BREAK, " ")
+    fn plain(text: impl AsRef<str>) -> String {
+        text.as_ref().replace(NO_BREAK, " ")
     }
 
     #[test]

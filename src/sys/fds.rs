@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_descriptor_travels_with_its_message() {
         let (here, there) = message_pair().unwrap();
-        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
         send_with(here.as_fd(), b"take this", Some(writer.as_fd())).unwrap();
         drop(writer);
         let mut buffer = [0; 64];

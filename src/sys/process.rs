@@ -89,22 +89,32 @@ impl fmt::Display for Exit {
 
 /// Which program our processes are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program(PathBuf);
+pub struct Program {
+    path: PathBuf,
+    environment: Vec<(String, String)>,
+}
 
 impl Program {
     /// The program that runs now, even when its file was replaced or removed meanwhile.
     pub fn own() -> Program {
-        Program(PathBuf::from("/proc/self/exe"))
+        Program::at("/proc/self/exe")
     }
 
-    /// The program at `path`, which must call [`crate::role::Role::of_this_process`] first thing.
+    /// The program at `path`, which must call [`Role::of_this_process`] first thing.
     pub fn at(path: impl Into<PathBuf>) -> Program {
-        Program(path.into())
+        Program { path: path.into(), environment: Vec::new() }
+    }
+
+    /// The same, with a variable in its environment, and in that of all it starts.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Program {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// Where it stands.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
@@ -143,6 +153,7 @@ impl Child {
     pub fn spawn(birth: Birth<'_>) -> io::Result<Child> {
         let mut command = Command::new(birth.program.path());
         command.arg0("fleet").args(birth.role.arguments());
+        command.envs(birth.program.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::from(birth.link)).stdout(Stdio::null());
         if let Some(errors) = birth.errors {
             command.stderr(Stdio::from(errors));

@@ -67,7 +67,7 @@ pub enum WorkloadError {
     #[error(transparent)]
     Size(#[from] UnitError),
     /// The size is not one this kind can have.
-    #[error("a {kind} task of {size} is not possible: {allowed}")]
+    #[error("a {kind} task of {size} is not possible: {allowed} allowed")]
     OutOfRange {
         /// The kind of work.
         kind: Kind,
@@ -324,9 +324,12 @@ mod tests {
     #[test]
     fn impossible_sizes_are_refused_with_what_is_possible() {
         let told = |text: &str| text.parse::<Workload>().unwrap_err().to_string();
-        assert_eq!(told("hash:2GiB"), "a hash task of 2GiB is not possible: 1B to 1GiB");
-        assert_eq!(told("cpu:0"), "a cpu task of 0 iterations is not possible: 1 to 60000000000 iterations");
-        assert_eq!(told("sleep:2h"), "a sleep task of 2h is not possible: 1ns to 1min");
+        assert_eq!(told("hash:2GiB"), "a hash task of 2GiB is not possible: 1B to 1GiB allowed");
+        assert_eq!(
+            told("cpu:0"),
+            "a cpu task of 0 iterations is not possible: 1 to 60000000000 iterations allowed"
+        );
+        assert_eq!(told("sleep:2h"), "a sleep task of 2h is not possible: 1ns to 1min allowed");
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::CompareSpec;
 use super::arm::Arm;
+use super::arm_report::ArmReport;
 use super::measure::Measured;
-use super::report::{Answer, AnswerCode, AnswerLine, ArmReport, Comparison, Estimate};
+use super::report::{Answer, AnswerCode, AnswerLine, Comparison, Estimate};
 use super::sizing::Sized;
 use super::summary::paired_ratio;
 use super::verdict::Verdict;
@@ -25,12 +26,12 @@ pub(super) fn answer(
     Reasoner { spec, machine, sized, measured, comparison }.answer()
 }
 
-struct Reasoner<'a> {
-    spec: &'a CompareSpec,
+pub(super) struct Reasoner<'a> {
+    pub(super) spec: &'a CompareSpec,
     machine: &'a Machine,
     sized: &'a Sized,
-    measured: &'a Measured,
-    comparison: &'a Comparison,
+    pub(super) measured: &'a Measured,
+    pub(super) comparison: &'a Comparison,
 }
 
 /// Below this share of its time on a CPU, a task waits; above the other it computes.
@@ -298,111 +299,6 @@ impl Reasoner<'_> {
             })?;
         let even = even(arm)?;
         Some((arm, even.task_ns?, even.tasks_to_repay_startup))
-    }
-
-    fn doubts(&self) -> Vec<String> {
-        let mut texts = Vec::new();
-        let failed = self.comparison.arms.iter().filter_map(|arm| Some((arm, arm.error.as_ref()?)));
-        texts.extend(failed.map(|(arm, error)| format!("{} failed: {error}", arm.id)));
-        let rounds = self.comparison.rounds;
-        match self.comparison.stopped.as_str() {
-            "budget" if rounds < self.spec.rounds.least => {
-                texts.push(format!(
-                    "the time was spent after {} of {} rounds",
-                    rounds, self.spec.rounds.least
-                ));
-            }
-            "interrupted" => {
-                texts.push(format!("interrupted after {}", human::counted(rounds, "whole round")))
-            }
-            _ => {}
-        }
-        let bimodal: Vec<&str> =
-            self.comparison.arms.iter().filter(|arm| arm.bimodal).map(|arm| arm.id.as_str()).collect();
-        if !bimodal.is_empty() {
-            texts.push(format!(
-                "the walls of {} fall into two groups: the machine had two states",
-                bimodal.join(", ")
-            ));
-        }
-        let flagged = self.comparison.noise.flagged_rounds;
-        if flagged > 0 && !self.comparison.noise.too_noisy {
-            texts.push(format!("{flagged} of {rounds} rounds were disturbed ({})", self.disturbance()));
-        }
-        texts
-    }
-
-    fn disturbance(&self) -> String {
-        let noise = &self.comparison.noise;
-        let worst = noise.rounds.iter().map(|round| round.foreign_cpu).fold(0.0, f64::max);
-        let culprit = noise.culprit.as_ref();
-        let culprit =
-            culprit.map_or(String::new(), |it| format!(", most of it {} (pid {})", it.name, it.pid));
-        format!("other processes used up to {} of your CPUs{culprit}", human::percent(worst))
-    }
-
-    fn too_noisy(&self) -> Answer {
-        let noise = &self.comparison.noise;
-        let rounds = self.comparison.rounds;
-        let headline = if noise.flagged_rounds > 0 {
-            format!(
-                "the machine is too noisy: {} in {} of {rounds} rounds",
-                self.disturbance(),
-                noise.flagged_rounds
-            )
-        } else {
-            "the machine is too noisy: two identical serial runs differ".to_owned()
-        };
-        let mut lines = Vec::new();
-        let mut say = |label: &str, text: String| lines.push(AnswerLine { label: label.to_owned(), text });
-        if let Some(aa) = noise.aa_ratio {
-            let off = aa.hi.max(1.0 / aa.lo) - 1.0;
-            say(
-                "why",
-                format!(
-                    "two identical serial runs differed by up to {}; walls are shown, not ranked",
-                    human::percent(off)
-                ),
-            );
-        }
-        let cpu: Vec<String> = self
-            .comparison
-            .arms
-            .iter()
-            .filter(|arm| arm.id != Arm::CONTROL.to_string())
-            .filter_map(|arm| Some(format!("{} {}", arm.id, human::span(arm.cpu_ns_per_task?.total))))
-            .take(6)
-            .collect();
-        say("still ok", format!("CPU time of a task: {}", cpu.join(" · ")));
-        say("do", "let the machine come to rest and run again".to_owned());
-        Answer {
-            code: AnswerCode::TooNoisy,
-            arm: None,
-            headline,
-            lines,
-            sufficient_workers: BTreeMap::new(),
-            alternatives: Vec::new(),
-        }
-    }
-
-    fn disagreement(&self) -> String {
-        let digests = self.measured.tracks.iter().filter_map(|track| {
-            let digest = track.trials.first()?.report.digest;
-            Some(format!("{} {digest}", track.arm))
-        });
-        let digests: Vec<String> = digests.take(6).collect();
-        format!(
-            "the arms disagree on the checksum, so none of their times mean anything: {}",
-            digests.join(", ")
-        )
-    }
-
-    fn missing_baseline(&self) -> String {
-        let serial = self.comparison.arms.iter().find(|arm| arm.id == Arm::SERIAL.to_string());
-        match serial.and_then(|serial| serial.error.as_ref()) {
-            Some(error) => format!("serial failed, so there is nothing to compare with: {error}"),
-            None => "no round was whole, so there is nothing to compare".to_owned(),
-        }
     }
 
     /// For each model the smallest number of workers whose interval reaches that of the model's fastest arm.

@@ -251,7 +251,7 @@ impl Run<'_> {
             tasks as f64 * task_ns / parallelism(workload.kind(), &arm, self.machine.usable_cpus, tasks);
         let within = TRIAL_LEAST + Duration::from_nanos((expected * TRIAL_FACTOR) as u64);
         let report = match lab.run(&order, within) {
-            Ok(ChildReport::Trial(Ok(report))) => report,
+            Ok(ChildReport::Trial(Ok(report))) => *report,
             Ok(ChildReport::Trial(Err(error))) => return Err(Failure::Arm(error)),
             Ok(ChildReport::Calibrated(_)) => {
                 return Err(Failure::Lab(ChildError::Wait(io::Error::other(

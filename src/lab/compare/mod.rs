@@ -6,12 +6,16 @@
 
 mod answer;
 mod arm;
+mod arm_report;
+mod doubt;
 mod measure;
 mod report;
 mod rounds;
 mod scaling;
 mod sizing;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod text;
 mod verdict;
 
@@ -19,8 +23,9 @@ use std::io;
 use std::time::Duration;
 
 pub use arm::{Arm, ArmError};
+pub use arm_report::ArmReport;
 pub use measure::{Event, Progress};
-pub use report::{ArmReport, CompareReport, Comparison};
+pub use report::{CompareReport, Comparison};
 pub use rounds::Rounds;
 pub use sizing::{Request, Size, SizeError, Sized};
 pub use text::COLUMNS;
@@ -119,7 +124,7 @@ pub fn run(
             break;
         }
         let measured = measure::run(spec, &machine, sized, lab, begun, tell)?;
-        comparisons.push(summary::summarise(spec, &machine, sized, measured));
+        comparisons.push(summary::summarise(spec, &machine, sized, &measured));
     }
     let interrupted = lab.wish().is_some();
     Ok(CompareReport::new(spec, machine, comparisons, interrupted, started_unix_ns, clock::now() - begun))

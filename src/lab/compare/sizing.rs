@@ -6,7 +6,7 @@ use crate::lab::child::Speeds;
 use crate::model::Model;
 use crate::probe::host::Machine;
 use crate::units::{Bytes, Span};
-use crate::workload::{Fault, Kind, Workload, WorkloadError};
+use crate::workload::{Fault, Kind, LONGEST_TASK, Workload, WorkloadError};
 
 /// A kind of work as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +30,44 @@ pub enum Size {
     Bytes(Bytes),
     /// So long on one CPU of this machine, or so long a wait.
     Time(Span),
+}
+
+impl Request {
+    /// The same request, if a size that it names is one that its kind can have.
+    ///
+    /// # Errors
+    /// If it is not. A computing task that is sized by time is sized for good once the machine's speed is known.
+    pub fn checked(self) -> Result<Request, SizeError> {
+        let mismatch = |size, allowed| Err(SizeError::Mismatch { kind: self.kind, size, allowed });
+        match (self.kind, self.size) {
+            (Kind::Cpu, Some(Size::Bytes(_))) => {
+                mismatch("bytes", "give iterations (1000000) or a time (2ms)")
+            }
+            (Kind::Hash, Some(Size::Iterations(_))) => {
+                mismatch("iterations", "give bytes with their unit (64KiB) or a time (2ms)")
+            }
+            (Kind::Sleep | Kind::Fault, Some(Size::Bytes(_) | Size::Iterations(_))) => {
+                mismatch("an amount of work", "give a time (50ms)")
+            }
+            (_, Some(Size::Time(time))) => {
+                Workload::Sleep { time }.checked().map_err(|_| WorkloadError::OutOfRange {
+                    kind: self.kind,
+                    size: time.to_string(),
+                    allowed: format!("1ns to {LONGEST_TASK}"),
+                })?;
+                Ok(self)
+            }
+            (_, Some(Size::Iterations(iterations))) => {
+                Workload::Cpu { iterations }.checked()?;
+                Ok(self)
+            }
+            (_, Some(Size::Bytes(size))) => {
+                Workload::Hash { size }.checked()?;
+                Ok(self)
+            }
+            (_, None) => Ok(self),
+        }
+    }
 }
 
 /// Why a size is not possible.
@@ -142,8 +180,8 @@ impl Planner<'_> {
 
     fn size(&self, request: &Request, share: f64, share_end: f64) -> Result<Sized, SizeError> {
         let (workload, tasks) = match request.kind {
-            Kind::Cpu | Kind::Hash => self.computing(request, share)?,
-            Kind::Sleep => self.waiting(request, share)?,
+            Kind::Cpu | Kind::Hash => self.computing(request, share),
+            Kind::Sleep => self.waiting(request, share),
             Kind::Fault => (Workload::Fault(request.fault), request.tasks.unwrap_or(FAULT_TASKS)),
         };
         let workload = workload.checked()?;
@@ -175,7 +213,7 @@ impl Planner<'_> {
         ((round - overheads) / turns).min(enough).max(LEAST_SERIAL_NS)
     }
 
-    fn computing(&self, request: &Request, share: f64) -> Result<(Workload, u64), SizeError> {
+    fn computing(&self, request: &Request, share: f64) -> (Workload, u64) {
         let work = self.serial_work(request.kind, share);
         let most_lanes = self.arms.iter().map(|arm| arm.lanes.get()).max().unwrap_or(1) as u64;
         let usual = match request.tasks {
@@ -189,42 +227,20 @@ impl Planner<'_> {
             (Kind::Cpu, Size::Time(time)) => {
                 Workload::Cpu { iterations: two_digits(amount(time, self.speeds.ns_per_iteration)).max(1) }
             }
-            (Kind::Cpu, Size::Bytes(_)) => {
-                return Err(SizeError::Mismatch {
-                    kind: Kind::Cpu,
-                    size: "bytes",
-                    allowed: "give iterations (1000000) or a time (2ms)",
-                });
-            }
-            (_, Size::Bytes(size)) => Workload::Hash { size },
             (_, Size::Time(time)) => {
                 Workload::Hash { size: Bytes(whole_kib(amount(time, self.speeds.ns_per_byte)).max(1)) }
             }
-            (kind, Size::Iterations(_)) => {
-                return Err(SizeError::Mismatch {
-                    kind,
-                    size: "iterations",
-                    allowed: "give bytes with their unit (64KiB) or a time (2ms)",
-                });
-            }
+            (_, Size::Bytes(size)) => Workload::Hash { size },
+            // Refused by `Request::checked`.
+            (_, Size::Iterations(bytes)) => Workload::Hash { size: Bytes(bytes) },
         };
         let fits = (work / self.task_ns(&workload)).round() as u64;
         // Fewer than two tasks for each lane, and the last task decides.
-        Ok((workload, request.tasks.unwrap_or(fits.max(2 * most_lanes))))
+        (workload, request.tasks.unwrap_or(fits.max(2 * most_lanes)))
     }
 
-    fn waiting(&self, request: &Request, share: f64) -> Result<(Workload, u64), SizeError> {
-        let time = match request.size {
-            None => USUAL_SLEEP,
-            Some(Size::Time(time)) => time,
-            Some(_) => {
-                return Err(SizeError::Mismatch {
-                    kind: Kind::Sleep,
-                    size: "an amount of work",
-                    allowed: "give a time (50ms)",
-                });
-            }
-        };
+    fn waiting(&self, request: &Request, share: f64) -> (Workload, u64) {
+        let time = if let Some(Size::Time(time)) = request.size { time } else { USUAL_SLEEP };
         let workload = Workload::Sleep { time };
         let most_lanes = self.arms.iter().map(|arm| arm.lanes.get()).max().unwrap_or(1) as u64;
         // As many rounds as must be run; after those the slow arms are out of the running.
@@ -234,7 +250,7 @@ impl Planner<'_> {
         let most = (wanted..=MOST_WAITS).rev().find(|tasks| fits(*tasks));
         let tasks = most
             .unwrap_or_else(|| (LEAST_WAITS..wanted).rev().find(|tasks| fits(*tasks)).unwrap_or(LEAST_WAITS));
-        Ok((workload, request.tasks.unwrap_or(tasks.min(2 * wanted))))
+        (workload, request.tasks.unwrap_or(tasks.min(2 * wanted)))
     }
 }
 
@@ -326,7 +342,9 @@ mod tests {
         let told = |kind, size| {
             let mut request = request(kind);
             request.size = Some(size);
-            planned(&spec(vec![request])).unwrap_err().to_string()
+            let refused =
+                request.checked().and_then(|request| planned(&spec(vec![request])).map(|_| request));
+            refused.unwrap_err().to_string()
         };
         assert_eq!(
             told(Kind::Cpu, Size::Bytes(Bytes(7))),
@@ -335,6 +353,8 @@ mod tests {
         assert!(told(Kind::Hash, Size::Iterations(7)).contains("64KiB"));
         assert!(told(Kind::Sleep, Size::Bytes(Bytes(7))).contains("50ms"));
         assert!(told(Kind::Hash, Size::Bytes(Bytes(1 << 40))).contains("not possible"));
+        assert!(told(Kind::Cpu, Size::Time(Span::from_secs(61))).contains("1ns to 1min allowed"));
+        assert!(told(Kind::Hash, Size::Time(Span::from_secs(50))).contains("1B to 1GiB allowed"));
     }
 
     #[test]

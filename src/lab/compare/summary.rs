@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::answer::answer;
 use super::arm::Arm;
-use super::measure::{Fate, Measured, Track, Trial};
-use super::report::{
-    ArmReport, BreakEven, Comparison, CostReport, CpuReport, CulpritReport, LatencyReport, MemoryReport,
-    NoiseReport, PssSplit, Quantiles, RoundNoise, Spread, StartupReport, SwitchReport, TrialRow,
-    WorkloadReport,
+use super::arm_report::{
+    ArmReport, BreakEven, CostReport, CpuReport, LatencyReport, MemoryReport, PssSplit, Quantiles, Spread,
+    StartupReport, SwitchReport, TrialRow,
 };
+use super::measure::{Fate, Measured, Track, Trial};
+use super::report::{Comparison, CulpritReport, NoiseReport, RoundNoise, WorkloadReport};
 use super::scaling::scaling;
 use super::sizing::{Sized, parallelism};
 use super::verdict::{self, Verdict};
@@ -19,8 +19,8 @@ use crate::model::Model;
 use crate::probe::host::Machine;
 use crate::probe::noise::{BLOCK_FOREIGN, BLOCK_STEAL};
 use crate::probe::stats::{self, Interval};
-use crate::units::Span;
-use crate::workload::{Kind, Workload};
+use crate::units::{Bytes, Span};
+use crate::workload::{self, Kind, Workload};
 
 /// The ratio of two arms' walls, paired by round: above 1, `arm` is the faster. The median of the logarithms of the
 /// paired ratios, with its exact order-statistic interval, turned back.
@@ -51,9 +51,9 @@ pub(super) fn summarise(
     spec: &CompareSpec,
     machine: &Machine,
     sized: &Sized,
-    measured: Measured,
+    measured: &Measured,
 ) -> Comparison {
-    let summary = Summary { spec, machine, sized, measured: &measured };
+    let summary = Summary { spec, machine, sized, measured };
     let noise = summary.noise();
     let mut arms: Vec<ArmReport> = Vec::new();
     for track in summary.in_order() {
@@ -77,7 +77,7 @@ pub(super) fn summarise(
         },
     };
     summary.best_set(&mut comparison);
-    comparison.answer = answer(spec, machine, sized, &measured, &comparison);
+    comparison.answer = answer(spec, machine, sized, measured, &comparison);
     comparison
 }
 
@@ -116,11 +116,13 @@ impl Summary<'_> {
             .map(|trial| trial.report.digest)
             .collect();
         let ratio = |trial: &&TrialReport| trial.usage.cpu_ns() as f64 / trial.wall.max(1) as f64;
+        let is_hash = self.sized.workload.kind() == Kind::Hash;
         WorkloadReport {
             name: self.sized.workload.kind().name().to_owned(),
             size: self.sized.workload.size(),
+            implementation: is_hash.then(|| workload::implementation().to_owned()),
             tasks: self.sized.tasks,
-            task_bytes: self.sized.workload.task_bytes().map(|bytes| bytes.get()),
+            task_bytes: self.sized.workload.task_bytes().map(Bytes::get),
             // A batch of few tasks has no percentile; its mean is as good for a size.
             task_ns: service.p50.or_else(|| mean_task(&serial)),
             checksum: checksums.first().map(ToString::to_string),

@@ -1,7 +1,8 @@
 //! The result for people, and as rows.
 
 use super::arm::Arm;
-use super::report::{AnswerCode, ArmReport, CompareReport, Comparison};
+use super::arm_report::ArmReport;
+use super::report::{AnswerCode, CompareReport, Comparison};
 use super::verdict::Verdict;
 use crate::report::human::{self, NO_BREAK};
 use crate::report::{Charset, Column, Document, Report, Section, Table};

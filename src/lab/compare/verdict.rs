@@ -74,7 +74,7 @@ impl Verdict {
 pub(super) fn rounds_needed(ratio: &Interval, delta: f64, rounds: usize) -> usize {
     let width = ratio.hi.ln() - ratio.lo.ln();
     let needed = rounds as f64 * (width / (2.0 * delta)).powi(2);
-    (needed.ceil() as usize).clamp(rounds + 1, 10_000)
+    ((needed - 1e-9).ceil() as usize).clamp(rounds + 1, 10_000)
 }
 
 /// Whether two identical arms differ so much that no other difference can be believed.

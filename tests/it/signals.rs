@@ -1,0 +1,116 @@
+//! Ending early, politely or not: what was measured in whole rounds is told, and nothing is left.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::rig::{Rig, ended};
+
+/// Long enough that it would not end by itself within a test.
+const LONG: &[&str] = &[
+    "compare",
+    "-w",
+    "sleep",
+    "-m",
+    "threads,fork,spawn,forkserver",
+    "-n",
+    "2",
+    "--rounds",
+    "500",
+    "--tasks",
+    "8",
+    "--sleep",
+    "20ms",
+    "--progress",
+    "json",
+    "--format",
+    "json",
+];
+
+/// Starts it, and waits until `event` has come `times` times on standard error, the rest of which nobody reads.
+fn started(rig: &Rig, event: &str, times: usize) -> Child {
+    let mut child = rig.command(LONG).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let needle = format!("\"event\":\"{event}\"");
+    for _ in 0..times {
+        lines.find(|line| line.as_ref().unwrap().contains(&needle)).unwrap().unwrap();
+    }
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+}
+
+#[test]
+fn the_first_wish_ends_it_with_a_result_of_whole_rounds() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let rig = Rig::new();
+        let child = started(&rig, "round_done", 4);
+        send(&child, signal);
+        let report = ended(child).expect(code).json();
+        rig.nothing_is_left();
+        assert_eq!(report["interrupted"], true);
+        let comparison = &report["comparisons"][0];
+        assert_eq!(comparison["stopped"], "interrupted");
+        let rounds = comparison["rounds"].as_u64().unwrap();
+        assert!((2..500).contains(&rounds), "{rounds}");
+        for arm in comparison["arms"].as_array().unwrap() {
+            assert_eq!(
+                arm["rounds"].as_array().unwrap().len() as u64,
+                rounds + 2,
+                "whole rounds only: {}",
+                arm["id"]
+            );
+        }
+    }
+}
+
+#[test]
+fn a_wish_before_the_first_round_is_whole_still_gets_a_document() {
+    let rig = Rig::new();
+    let child = started(&rig, "arm", 2);
+    send(&child, Signal::SIGINT);
+    let report = ended(child).expect(130).json();
+    assert_eq!(report["comparisons"][0]["answer"]["code"], "NO_BASELINE");
+}
+
+#[test]
+fn the_second_wish_does_not_wait_for_the_arm_that_runs() {
+    let rig = Rig::new();
+    let mut command = rig.command(LONG);
+    command.args(["--sleep", "30s", "--tasks", "2"]);
+    let words: Vec<&str> =
+        LONG.iter().copied().filter(|word| !["--sleep", "20ms", "--tasks", "8"].contains(word)).collect();
+    let mut command = rig.command(&words);
+    command.args(["--sleep", "30s", "--tasks", "2"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("\"event\":\"arm\"")).unwrap().unwrap();
+    rig.eventually("an arm runs", || rig.alive().iter().any(|(_, name)| name == "fleet-lab").then_some(()));
+    let begun = Instant::now();
+    send(&child, Signal::SIGINT);
+    // Two signals of one kind that are not taken yet are one: the second comes when the first has been.
+    std::thread::sleep(Duration::from_millis(200));
+    send(&child, Signal::SIGINT);
+    ended(child).expect(130);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    rig.nothing_is_left();
+}
+
+#[test]
+fn a_killed_command_leaves_no_process_behind() {
+    for times in [1, 5, 9, 14] {
+        let rig = Rig::new();
+        let mut child = started(&rig, "arm", times);
+        send(&child, Signal::SIGKILL);
+        child.wait().unwrap();
+        let begun = Instant::now();
+        rig.nothing_is_left();
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+}
