@@ -9,7 +9,7 @@ use crate::lab::compare::{CompareSpec, Request, Rounds, Size};
 use crate::model::Model;
 use crate::seed::Seed;
 use crate::sys::limits;
-use crate::units::Span;
+use crate::units::{Bytes, Span};
 use crate::workload::{Fault, FaultKind, Kind};
 
 /// A flag with a value that cannot be.
@@ -232,7 +232,26 @@ pub(super) fn check_room(spec: &CompareSpec) -> Result<(), PlanError> {
     let descriptors = 24 + if uses_processes { 2 * most } else { 0 };
     // The lab process, a zygote, and a runtime's threads.
     limits::check(descriptors, most + 4)
-        .map_err(|error| wrong("--workers", format!("{most} workers: {error}")))
+        .map_err(|error| wrong("--workers", format!("{most} workers: {error}")))?;
+    check_memory(spec, most, limits::available_memory())
+}
+
+/// Each executed worker holds the whole buffer of a `hash` task.
+fn check_memory(spec: &CompareSpec, most: u64, available: Option<u64>) -> Result<(), PlanError> {
+    let copies = if spec.models.contains(&Model::Spawn) { most } else { 1 };
+    let buffers = spec.requests.iter().filter_map(|request| match request.size {
+        Some(Size::Bytes(size)) if request.kind == Kind::Hash => Some(size.get()),
+        _ => None,
+    });
+    let needed = Bytes(buffers.max().unwrap_or(0).saturating_mul(copies));
+    match available {
+        Some(available) if needed.get() > available => {
+            let available = Bytes(available & !((1 << 20) - 1));
+            let what = format!("{copies} copies take {needed} of memory, and {available} are available");
+            Err(wrong("--task-size", what))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -291,6 +310,19 @@ mod tests {
         assert_eq!(sizes("--task-size 2ms --sleep 20ms"), [time(2), time(2), time(20)]);
         assert_eq!(sizes("--workload cpu,hash --task-size cpu=2ms,hash=3ms"), [time(2), time(3)]);
         assert_eq!(sizes("--workload cpu --task-size 5_000"), [Some(Size::Iterations(5000))]);
+    }
+
+    #[test]
+    fn buffers_that_memory_cannot_hold_are_refused() {
+        let spec = plan("--workload hash --task-size 1GiB --workers 8").unwrap();
+        assert_eq!(check_memory(&spec, 8, Some(16 << 30)), Ok(()));
+        assert_eq!(check_memory(&spec, 8, None), Ok(()));
+        assert_eq!(
+            check_memory(&spec, 8, Some(4 << 30)).unwrap_err().to_string(),
+            "--task-size: 8 copies take 8GiB of memory, and 4GiB are available"
+        );
+        let threads = plan("--workload hash --task-size 1GiB --workers 8 --models threads").unwrap();
+        assert_eq!(check_memory(&threads, 8, Some(4 << 30)), Ok(()));
     }
 
     #[test]

@@ -70,13 +70,13 @@ pub const FLAG_STEAL: f64 = 0.01;
 pub const BLOCK_STEAL: f64 = 0.05;
 
 impl Reading {
-    /// Reads the counters.
+    /// Reads the counters, of CPU time those of the CPUs that we are `allowed` to run on.
     ///
     /// # Errors
     /// If `/proc/stat` cannot be read. Everything else may be missing, and is then `None`.
-    pub fn take() -> io::Result<Reading> {
+    pub fn take(allowed: &[usize]) -> io::Result<Reading> {
         let tick = tick_ns();
-        let stat = Stat::parse(&fs::read_to_string("/proc/stat")?, tick);
+        let stat = Stat::parse(&fs::read_to_string("/proc/stat")?, tick, allowed);
         let own = Usage::of_this_process()?.plus(&Usage::of_reaped_children()?);
         Ok(Reading {
             at: clock::now(),
@@ -152,10 +152,19 @@ struct Stat {
 
 impl Stat {
     /// proc(5), `/proc/stat`: user nice system idle iowait irq softirq steal (guest time is within user).
-    fn parse(text: &str, tick: u64) -> Stat {
-        let cpu = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or("");
-        let ticks: Vec<u64> = cpu.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
-        let at = |index: usize| ticks.get(index).copied().unwrap_or(0) * tick;
+    fn parse(text: &str, tick: u64, allowed: &[usize]) -> Stat {
+        let mut ticks = [0u64; 8];
+        for line in text.lines() {
+            let Some((cpu, counts)) = line.strip_prefix("cpu").and_then(|rest| rest.split_once(' ')) else {
+                continue;
+            };
+            // The line without a number sums up all CPUs, ours and others.
+            if cpu.parse().is_ok_and(|cpu| allowed.contains(&cpu)) {
+                let counts = counts.split_ascii_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+                ticks.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+        }
+        let at = |index: usize| ticks[index] * tick;
         let running = text.lines().find_map(|line| line.strip_prefix("procs_running "));
         let busy_ns = at(0) + at(1) + at(2) + at(5) + at(6);
         Stat {
@@ -213,7 +222,12 @@ mod tests {
 
     #[test]
     fn the_lines_of_the_kernel_are_understood() {
-        let stat = Stat::parse("cpu  100 10 50 1000 5 2 3 7 0 0\ncpu0 1 1\nprocs_running 4\n", 10_000_000);
+        let stat = Stat::parse(
+            "cpu  900 90 90 9000 9 9 9 9 0 0\ncpu0 60 10 50 600 5 2 3 7 0 0\ncpu1 40 0 0 400 0 0 0 0\ncpu2 800 80\n\
+             procs_running 4\n",
+            10_000_000,
+            &[0, 1],
+        );
         assert_eq!(stat.busy_ns, 165 * 10_000_000);
         assert_eq!(stat.steal_ns, 7 * 10_000_000);
         assert_eq!((stat.total_ns / 10_000_000, stat.procs_running), (1177, 4));
@@ -262,8 +276,8 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_read() {
-        let first = Reading::take().unwrap();
-        let noise = Reading::take().unwrap().since(&first, 1);
+        let first = Reading::take(&[0]).unwrap();
+        let noise = Reading::take(&[0]).unwrap().since(&first, 1);
         assert!(noise.procs_running >= 1 && noise.foreign_cpu >= 0.0);
     }
 }

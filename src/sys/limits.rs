@@ -32,6 +32,13 @@ pub enum LimitError {
     },
 }
 
+/// Memory that can be had without swapping, as the kernel estimates it (MemAvailable), in bytes.
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 /// Checks that `descriptors` in one process and `processes` new processes or threads are allowed.
 ///
 /// # Errors
@@ -96,6 +103,11 @@ fn read_number(path: &str) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_known() {
+        assert!(available_memory() > Some(1 << 20));
+    }
 
     #[test]
     fn a_modest_request_is_allowed_and_an_absurd_one_is_not() {

@@ -153,10 +153,7 @@ fn the_faces_agree_and_each_is_what_it_says() {
         ["arm", "serial", "serial#2", "threads@2", "fork@2"]
     );
     let markdown = tiny(&["--format", "md"]).expect(0).stdout;
-    assert!(
-        markdown.contains("- **compare** cpu") && markdown.contains("| arm | speed-up |"),
-        "{markdown}"
-    );
+    assert!(markdown.contains("- **compare** cpu") && markdown.contains("| arm | speed-up |"), "{markdown}");
 }
 
 #[test]

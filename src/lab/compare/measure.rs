@@ -209,7 +209,7 @@ impl Run<'_> {
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Option<Stopped>, CompareError> {
         let index = self.measured.rounds.len();
-        let (before, begun) = (Reading::take()?, clock::now());
+        let (before, begun) = (Reading::take(&self.machine.allowed_cpus)?, clock::now());
         for (position, &arm) in order.iter().enumerate() {
             tell(&Event::Arm(self.progress(Some((arm, position + 1)), order.len(), None)));
             match self.trial(arm, index, lab) {
@@ -230,7 +230,7 @@ impl Run<'_> {
                 return Ok(Some(Stopped::Interrupted));
             }
         }
-        let noise = Reading::take()?.since(&before, self.machine.usable_cpus);
+        let noise = Reading::take(&self.machine.allowed_cpus)?.since(&before, self.machine.usable_cpus);
         self.round_ns.push((clock::now() - begun) as f64);
         self.measured.rounds.push(Round { warmup: index < self.spec.rounds.warmup, noise });
         Ok(None)
