@@ -86,6 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn seeds_read_back_what_they_print() {
+        for seed in [Seed(0), Seed(7), Seed(u32::MAX)] {
+            assert_eq!(seed.to_string().parse(), Ok(seed));
+        }
+        assert!("-1".parse::<Seed>().is_err() && "4294967296".parse::<Seed>().is_err());
+    }
+
+    #[test]
     fn a_seed_decides_its_streams() {
         let draw = |seed, purpose| Seed(seed).stream(purpose).next();
         assert_eq!(draw(7, 1), draw(7, 1));

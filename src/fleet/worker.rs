@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::protocol::{self, Answer, Hello, Marks, Order};
 use crate::probe::clock::{self, Nanos};
 use crate::probe::usage::Usage;
-use crate::sys::fds;
 use crate::sys::process::{Pid, die_with, set_name};
+use crate::sys::{fds, signals};
 use crate::transport::{Link, LinkError, Stream};
 
 /// What a worker does with an order's payload.
@@ -55,6 +55,7 @@ impl Call {
 pub fn main(parent: u32, make: MakeHandler) -> i32 {
     let born = clock::now();
     set_name(c"fleet-worker");
+    signals::unblock_all();
     if !die_with(Pid(parent)) {
         return 0;
     }

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::protocol::{self, ZygoteAnswer, ZygoteOrder};
 use super::worker::{self, Handler, MakeHandler};
-use crate::sys::fds;
 use crate::sys::process::{self, Child, Pid, die_with, set_name};
+use crate::sys::{fds, signals};
 
 /// The largest message on a control road, in bytes: a configuration goes through it, payloads do not.
 pub(super) const LARGEST_MESSAGE: usize = 64 << 10;
@@ -33,6 +33,7 @@ pub(super) fn forked(control: &OwnedFd, parent: Pid, make: MakeHandler) -> i32 {
 
 fn live(control: &OwnedFd, make: MakeHandler) -> i32 {
     set_name(c"fleet-zygote");
+    signals::unblock_all();
     let mut zygote =
         Zygote { control, make, handler: None, workers: Vec::new(), buffer: vec![0; LARGEST_MESSAGE] };
     while let Ok(true) = zygote.turn() {}

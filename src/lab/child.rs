@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::trial::{self, TrialOrder, TrialReport};
 use crate::probe::clock;
 use crate::seed::Seed;
-use crate::sys::fds;
 use crate::sys::process::{Pid, die_with, set_name};
+use crate::sys::{fds, signals};
 use crate::transport::{Link, LinkError, Stream, codec};
 use crate::units::Bytes;
 use crate::workload::{Bench, Kind, Workload, cpu};
@@ -41,6 +41,7 @@ pub struct Speeds {
 /// The life of a lab child; returns its exit code.
 pub fn main(parent: u32) -> i32 {
     set_name(c"fleet-lab");
+    signals::unblock_all();
     if !die_with(Pid(parent)) {
         return 0;
     }

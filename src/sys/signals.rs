@@ -25,6 +25,11 @@ impl Wish {
     }
 }
 
+/// Undoes what was blocked by whoever started this process.
+pub fn unblock_all() {
+    let _ = SigSet::empty().thread_set_mask();
+}
+
 /// Wishes to end, collected instead of obeyed.
 #[derive(Debug)]
 pub struct Wishes {
@@ -33,7 +38,8 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// From now on, SIGINT and SIGTERM are read here. Children made by exec start with nothing blocked.
+    /// From now on, SIGINT and SIGTERM are read here. Processes started meanwhile inherit that these are blocked, and
+    /// undo it with [`unblock_all`].
     ///
     /// # Errors
     /// If no descriptor is left.

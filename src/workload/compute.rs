@@ -52,6 +52,33 @@ mod tests {
         assert_eq!(&abc[..4], [0xba, 0x78, 0x16, 0xbf]);
     }
 
+    /// CPU time of this thread for one run, the least of many: other work can only add to it.
+    fn cost(run: impl Fn() -> u64) -> f64 {
+        let now = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+        };
+        let once = || {
+            let begun = now();
+            black_box(run());
+            now() - begun
+        };
+        (0..25).map(|_| once()).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Had the optimiser left the work out, or done it beforehand, twice as much would not take twice as long.
+    #[test]
+    fn doubling_the_size_doubles_the_time() {
+        let rounds = 400_000;
+        let (one, two) = (cost(|| cpu(rounds, 5)), cost(|| cpu(2 * rounds, 5)));
+        assert!((two / one - 2.0).abs() < 0.3, "{one} {two}");
+        assert!(one / rounds as f64 > 0.2, "{} ns a round are too few to be true", one / rounds as f64);
+        let buffer = vec![7; 2 << 20];
+        let (one, two) = (cost(|| hash(5, &buffer[..1 << 20])), cost(|| hash(5, &buffer)));
+        assert!((two / one - 2.0).abs() < 0.3, "{one} {two}");
+        assert!(one / f64::from(1 << 20) > 0.05, "{one}");
+    }
+
     #[test]
     fn rounds_are_not_skipped() {
         assert_ne!(cpu(1, 5), cpu(2, 5));

@@ -102,6 +102,26 @@ fn the_second_wish_does_not_wait_for_the_arm_that_runs() {
     rig.nothing_is_left();
 }
 
+/// The command reads its signals instead of obeying them; what it starts must obey, or nobody could end it politely.
+#[test]
+fn what_the_command_starts_has_no_signal_blocked() {
+    let rig = Rig::new();
+    let mut child = started(&rig, "round_done", 1);
+    let seen = rig.eventually("a worker runs", || {
+        let alive = rig.alive();
+        let ours: Vec<_> = alive.into_iter().filter(|(_, name)| name.starts_with("fleet-")).collect();
+        ours.iter().any(|(_, name)| name == "fleet-worker").then_some(ours)
+    });
+    for (pid, name) in seen {
+        // It may have ended meanwhile.
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+        assert_eq!(blocked, "0000000000000000", "{name}");
+    }
+    send(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_killed_command_leaves_no_process_behind() {
     for times in [1, 5, 9, 14] {
