@@ -13,12 +13,13 @@ fn examples() -> Vec<String> {
 /// What a line of the README means here: the program under test, and comparisons cut to one short round.
 fn here(line: &str) -> String {
     let line = line.replace("cargo run --release -- ", "fleet ").replace("fleet ", &format!("{FLEET} "));
-    let short = " --rounds 1 --budget 1s ";
-    match line.split_once(" compare") {
+    // In front, so that what the line says itself comes later and counts.
+    let short = " --rounds 1 --budget 1s --sleep 2ms ";
+    match line.split_once(&format!("{FLEET} compare")) {
         None => line,
         Some((program, rest)) => {
             let rest = rest.replace("--quick", "").replace("--rigorous", "").replace("--rounds 3", "");
-            format!("{program} compare{short}{rest}")
+            format!("{program} {FLEET} compare{short}{rest}")
         }
     }
 }

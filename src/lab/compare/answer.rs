@@ -239,7 +239,8 @@ impl Reasoner<'_> {
 
     fn avoid(&self, best: &ArmReport) -> Vec<String> {
         let mut texts = Vec::new();
-        let repay = self.comparison.arms.iter().filter(|arm| arm.model != best.model);
+        let gains = |arm: &&ArmReport| arm.model != best.model && arm.verdict == Some(Verdict::Faster);
+        let repay = self.comparison.arms.iter().filter(gains);
         let repay = repay.filter_map(|arm| Some((arm, arm.break_even?.tasks_to_repay_startup?)));
         if let Some((arm, tasks)) =
             repay.filter(|(_, tasks)| *tasks > self.sized.tasks).min_by_key(|(_, tasks)| *tasks)
