@@ -49,7 +49,7 @@ impl Reasoner<'_> {
         if self.comparison.noise.too_noisy {
             return self.too_noisy();
         }
-        let Some(best) = self.preferred(|_| true) else {
+        let Some(best) = self.recommended() else {
             return self.no_answer(AnswerCode::NoBaseline, "no arm could be measured".to_owned());
         };
         let code = self.code(best);
@@ -95,6 +95,11 @@ impl Reasoner<'_> {
         self.comparison.arms.iter().filter(|arm| arm.in_best_set)
     }
 
+    /// The arm to take: where some are settled to be faster than the baseline, one of those.
+    fn recommended(&self) -> Option<&ArmReport> {
+        self.preferred(|arm| arm.verdict == Some(Verdict::Faster)).or_else(|| self.preferred(|_| true))
+    }
+
     /// The arm of the best set to take: fewer workers, then less memory, then a shorter start.
     fn preferred(&self, wanted: impl Fn(&ArmReport) -> bool) -> Option<&ArmReport> {
         let cost = |arm: &&ArmReport| {
@@ -127,8 +132,11 @@ impl Reasoner<'_> {
             let rival = rival.map_or(String::new(), |arm| {
                 format!("; the fastest other, {}, is at {}", arm.id, self.interval(arm.ratio))
             });
-            let told =
-                if code == AnswerCode::VerdictOk { "nothing is faster" } else { "nothing is surely faster" };
+            let told = if code == AnswerCode::VerdictOk {
+                format!("nothing is faster by more than {}", human::percent(self.spec.margin))
+            } else {
+                "nothing is surely faster".to_owned()
+            };
             return format!(
                 "serial — {told}: wall p50 {} for {tasks} tasks{rival}",
                 human::span(wall(serial))

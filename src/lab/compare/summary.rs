@@ -370,10 +370,14 @@ impl Summary<'_> {
         };
         // Bonferroni: each interval at 1 − α/m, so that all m hold with 1 − α.
         let each = 1.0 - (1.0 - self.spec.confidence) / candidates.len() as f64;
+        // These intervals are wider than the one of a verdict. Where a verdict says that something is faster than the
+        // baseline, the baseline is out, or the two would contradict each other.
+        let is_beaten = comparison.arms.iter().any(|arm| arm.verdict == Some(Verdict::Faster));
         for arm in candidates {
             let in_set = arm == best
-                || paired_ratio(self.measured, best, arm, each)
-                    .is_some_and(|ratio| ratio.hi >= 1.0 / (1.0 + self.spec.margin));
+                || !(arm == Arm::SERIAL && is_beaten)
+                    && paired_ratio(self.measured, best, arm, each)
+                        .is_some_and(|ratio| ratio.hi >= 1.0 / (1.0 + self.spec.margin));
             let id = arm.to_string();
             if let Some(report) = comparison.arms.iter_mut().find(|report| report.id == id) {
                 report.in_best_set = in_set && report.state == "measured";

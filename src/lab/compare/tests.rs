@@ -200,13 +200,39 @@ fn where_nothing_is_faster_serial_is_the_answer() {
         compared(&measured(15, |arm, _| if arm.model == Model::Serial { 100.0 } else { 140.0 }), CPU);
     let answer = &comparison.answer;
     assert_eq!((answer.code, answer.arm.as_deref()), (AnswerCode::VerdictOk, Some("serial")));
-    assert!(answer.headline.starts_with("serial — nothing is faster: wall p50"), "{}", answer.headline);
+    assert!(
+        answer.headline.starts_with("serial — nothing is faster by more than 5\u{a0}%: wall p50"),
+        "{}",
+        answer.headline
+    );
     assert!(
         comparison
             .arms
             .iter()
             .filter(|arm| arm.model != "serial")
             .all(|arm| arm.verdict == Some(Verdict::Slower))
+    );
+}
+
+/// All intervals at once are wider than one alone: they may reach the baseline where its own verdict does not.
+#[test]
+fn the_baseline_is_not_recommended_where_something_is_settled_to_be_faster() {
+    let mostly = |arm: Arm, round: usize| match arm.model {
+        Model::Serial => 150.0,
+        _ if round < 3 => 150.0,
+        _ => 100.0,
+    };
+    let comparison = compared(&measured(15, mostly), CPU);
+    assert!(
+        comparison
+            .arms
+            .iter()
+            .filter(|arm| arm.model != "serial")
+            .all(|arm| arm.verdict == Some(Verdict::Faster))
+    );
+    assert_eq!(
+        (comparison.answer.code, comparison.answer.arm.as_deref()),
+        (AnswerCode::VerdictOk, Some("threads@1"))
     );
 }
 
