@@ -11,8 +11,8 @@ use crate::passes::{Side, interleaved};
 use crate::table::Row;
 use crate::{Failure, say};
 
-/// Batches of each kind in a pass: one that goes forth and one that comes back.
-const BATCHES: usize = 2;
+/// Batches of each kind in a pass: with fewer, the noise of a batch would be as large as the percent that is looked for.
+const BATCHES: usize = 4;
 
 /// Tasks in a batch, and the time that one should take.
 const TASKS: u64 = 200;
