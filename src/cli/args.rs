@@ -53,7 +53,7 @@ Models:
   threads     a fixed pool of threads on a bounded queue
   tasks       async tasks on tokio, N in flight; what computes, computes on the runtime's own
               threads, of which there are N, or as many as usable CPUs where those are fewer
-  fork        worker processes forked from a copy of the caller
+  fork        worker processes forked from the caller
   spawn       worker processes executed afresh
   forkserver  worker processes forked from a clean, prepared zygote
 

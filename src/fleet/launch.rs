@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::protocol::{self, Order, ZygoteAnswer, ZygoteOrder};
 use super::spec::{FleetSpec, Start};
-use super::zygote::{self, LARGEST_MESSAGE};
+use super::worker::{self, Handler};
+use super::zygote::LARGEST_MESSAGE;
 use crate::role::Role;
 use crate::sys::fds;
 use crate::sys::pidfd::PidFd;
@@ -83,7 +84,18 @@ impl Process {
 #[derive(Debug)]
 pub(super) struct Launcher {
     spec: FleetSpec,
-    zygote: Option<Zygote>,
+    source: Source,
+}
+
+/// Where workers come from.
+#[derive(Debug)]
+enum Source {
+    /// Each is executed.
+    Program,
+    /// Each is forked from this process, and inherits the handler made here.
+    Caller(Box<dyn Handler>),
+    /// Each is forked by a zygote; `None` once that was ended.
+    Zygote(Option<Zygote>),
 }
 
 #[derive(Debug)]
@@ -95,30 +107,32 @@ struct Zygote {
 }
 
 impl Launcher {
-    /// Makes ready to launch: for the forking methods, starts the zygote and has it make the handler.
+    /// Makes ready to launch: for the forking methods, has the handler made that the workers will inherit.
     pub(super) fn new(spec: FleetSpec) -> Result<Launcher, LaunchError> {
-        let zygote = match spec.start {
-            Start::Spawn => None,
-            Start::Fork => Some(Zygote::forked(&spec)?),
-            Start::Forkserver => Some(Zygote::executed(&spec)?),
+        let source = match spec.start {
+            Start::Spawn => Source::Program,
+            Start::Fork => Source::Caller((spec.make)(&spec.config).map_err(LaunchError::Unfit)?),
+            Start::Forkserver => Source::Zygote(Some(Zygote::execute(&spec)?)),
         };
-        Ok(Launcher { spec, zygote })
+        Ok(Launcher { spec, source })
     }
 
     /// Starts a worker. It is ready when it says so on its link.
     pub(super) fn launch(&mut self) -> Result<(Stream, Process), LaunchError> {
         let (mut link, theirs) = Stream::pair()?;
-        let Some(zygote) = &mut self.zygote else {
-            let child = execute(&self.spec, Role::Worker { parent: Pid::own().0 }, theirs)?;
-            let mut order = Vec::new();
-            protocol::write(&Order::Configure, &self.spec.config, &mut order).map_err(LinkError::from)?;
-            match link.send(&order) {
-                // It died at once. Whoever waits for its hello learns how.
-                Ok(()) | Err(LinkError::Closed) => return Ok((link, Process::Ours(child))),
-                Err(cause) => return Err(cause.into()),
+        let parent = Pid::own();
+        let process = match &mut self.source {
+            Source::Program => {
+                let child = execute(&self.spec, Role::Worker { parent: parent.0 }, theirs)?;
+                configure(&mut link, &self.spec.config)?;
+                Process::Ours(child)
             }
+            Source::Caller(handler) => {
+                Process::Ours(process::fork(|| worker::forked(theirs, parent, handler.as_mut()))?)
+            }
+            Source::Zygote(Some(zygote)) => zygote.fork(theirs, self.spec.ready_within)?,
+            Source::Zygote(None) => return Err(LaunchError::Zygote("was ended".into())),
         };
-        let process = zygote.fork(theirs, self.spec.ready_within)?;
         Ok((link, process))
     }
 
@@ -129,21 +143,27 @@ impl Launcher {
         if !ended[0] {
             process.kill();
         }
-        match (&mut process, &mut self.zygote) {
+        match (&mut process, &mut self.source) {
             (Process::Ours(child), _) => Ok(child.wait()?),
-            (Process::Zygotes { pid, .. }, Some(zygote)) => zygote.exit_of(*pid, self.spec.leave_within),
-            (Process::Zygotes { .. }, None) => Err(LaunchError::Zygote("is gone".into())),
+            (Process::Zygotes { pid, .. }, Source::Zygote(Some(zygote))) => {
+                zygote.exit_of(*pid, self.spec.leave_within)
+            }
+            (Process::Zygotes { .. }, _) => Err(LaunchError::Zygote("is gone".into())),
         }
     }
 
     /// The zygote's number, where there is one.
     pub(super) fn zygote(&self) -> Option<Pid> {
-        self.zygote.as_ref().map(|zygote| zygote.process.pid())
+        match &self.source {
+            Source::Zygote(Some(zygote)) => Some(zygote.process.pid()),
+            _ => None,
+        }
     }
 
     /// Ends the zygote, which kills and reaps the workers that have not left.
     pub(super) fn close(&mut self) -> Result<(), LaunchError> {
-        let Some(Zygote { control, mut process, .. }) = self.zygote.take() else { return Ok(()) };
+        let Source::Zygote(zygote) = &mut self.source else { return Ok(()) };
+        let Some(Zygote { control, mut process, .. }) = zygote.take() else { return Ok(()) };
         drop(control);
         let ended = fds::wait_readable(&[process.pidfd().as_fd()], Some(millis(self.spec.leave_within)))?;
         if !ended[0] {
@@ -165,26 +185,25 @@ fn execute(spec: &FleetSpec, role: Role, link: OwnedFd) -> Result<Child, LaunchE
         .map_err(|cause| LaunchError::Exec { program: spec.program.path().display().to_string(), cause })
 }
 
+/// Tells an executed worker what to make its handler from.
+fn configure(link: &mut Stream, config: &[u8]) -> Result<(), LinkError> {
+    let mut order = Vec::new();
+    protocol::write(&Order::Configure, config, &mut order)?;
+    match link.send(&order) {
+        // It died at once. Whoever waits for its hello learns how.
+        Ok(()) | Err(LinkError::Closed) => Ok(()),
+        Err(cause) => Err(cause),
+    }
+}
+
 fn millis(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 impl Zygote {
-    fn executed(spec: &FleetSpec) -> Result<Zygote, LaunchError> {
+    fn execute(spec: &FleetSpec) -> Result<Zygote, LaunchError> {
         let (control, theirs) = fds::message_pair()?;
         let process = execute(spec, Role::Zygote { parent: Pid::own().0 }, theirs)?;
-        Zygote::configured(control, process, spec)
-    }
-
-    fn forked(spec: &FleetSpec) -> Result<Zygote, LaunchError> {
-        let (control, theirs) = fds::message_pair()?;
-        let (parent, make) = (Pid::own(), spec.make);
-        let process = process::fork(|| zygote::forked(&theirs, parent, make))?;
-        drop(theirs);
-        Zygote::configured(control, process, spec)
-    }
-
-    fn configured(control: OwnedFd, process: Child, spec: &FleetSpec) -> Result<Zygote, LaunchError> {
         let mut zygote = Zygote { control, process, exits: HashMap::new(), buffer: vec![0; LARGEST_MESSAGE] };
         zygote.tell(ZygoteOrder::Configure, &spec.config, None)?;
         match zygote.next(spec.ready_within)? {

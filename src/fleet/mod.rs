@@ -4,7 +4,7 @@
 //!              orders ─▶ ┌ link ─▶ worker 0 ┐
 //!  Fleet::run ─────────▶ ┤ link ─▶ worker 1 ├─▶ answers ─▶ done(…)
 //!                        └ link ─▶ worker 2 ┘
-//!  spawn: each worker is executed.    fork, forkserver: a zygote forks them on request.
+//!  spawn: each worker is executed.    fork: forked from here.    forkserver: a zygote forks them on request.
 //! ```
 //!
 //! A worker runs one task at a time and holds no other, so a death costs one task and names it. The end of its link is

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::TaskId;
 use crate::probe::clock::Nanos;
 use crate::probe::usage::Usage;
+use crate::seed::mix;
 use crate::sys::process::{Exit, Pid};
 use crate::transport::{CodecError, codec};
 
@@ -20,20 +21,21 @@ pub struct Lease {
 }
 
 /// Who is there: the two sides must be of one build, or they part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The version of these messages.
     pub protocol: u32,
     /// [`codec::ID`].
     pub codec: u32,
-    /// The version of the package.
-    pub version: String,
+    /// The version of the package, hashed.
+    pub version: u64,
 }
 
 impl Hello {
     /// This build's.
     pub fn own() -> Hello {
-        Hello { protocol: 1, codec: codec::ID, version: env!("CARGO_PKG_VERSION").to_owned() }
+        let version = env!("CARGO_PKG_VERSION").bytes().fold(0, |hash, byte| mix(hash, u64::from(byte)));
+        Hello { protocol: 1, codec: codec::ID, version }
     }
 }
 

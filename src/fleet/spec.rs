@@ -13,8 +13,8 @@ use crate::sys::process::Program;
 /// How a worker process comes into being.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Start {
-    /// Forked from a zygote that was itself forked from the caller: inherits the caller's memory, copy-on-write.
-    /// Refused where the caller has threads.
+    /// Forked from the caller, where the preparation is done once: inherits the caller's memory, copy-on-write. Refused
+    /// where the caller has threads.
     Fork,
     /// Executed: starts from nothing, inherits nothing.
     Spawn,

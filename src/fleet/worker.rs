@@ -12,7 +12,7 @@ use crate::sys::{fds, signals};
 use crate::transport::{Link, LinkError, Stream};
 
 /// What a worker does with an order's payload.
-pub trait Handler {
+pub trait Handler: std::fmt::Debug {
     /// Runs one task: reads `input`, and writes the result into `call`.
     ///
     /// # Errors

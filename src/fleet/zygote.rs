@@ -1,6 +1,5 @@
-//! A zygote: a small process with one thread that makes the handler once, and forks workers that inherit it.
-//!
-//! It reaps its workers and tells the supervisor how each one ended. When its control road ends, it kills what is
+//! A zygote: a small process that was executed, has one thread, makes the handler once, and forks workers that
+//! inherit it. It reaps its workers and tells the supervisor how each one ended. When its control road ends, it kills what is
 //! left and leaves.
 
 use std::io;
@@ -20,15 +19,6 @@ pub fn main(parent: u32, make: MakeHandler) -> i32 {
         return 0;
     }
     fds::take_link().map_or(1, |control| live(&control, make))
-}
-
-/// The life of a zygote that was forked from the process of the supervisor; returns its exit code.
-pub(super) fn forked(control: &OwnedFd, parent: Pid, make: MakeHandler) -> i32 {
-    fds::close_all_except(&[control.as_fd()]);
-    if !die_with(parent) {
-        return 0;
-    }
-    live(control, make)
 }
 
 fn live(control: &OwnedFd, make: MakeHandler) -> i32 {

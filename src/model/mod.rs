@@ -34,7 +34,7 @@ pub enum Model {
     /// Async tasks on tokio, so many in flight at once. What computes, computes on the runtime's own threads, of which
     /// there is one for each lane, up to the usable CPUs.
     Tasks,
-    /// Worker processes forked from a copy of the caller.
+    /// Worker processes forked from the caller.
     Fork,
     /// Worker processes executed afresh.
     Spawn,

@@ -19,7 +19,7 @@ use crate::workload::Bench;
 
 /// Tasks that may wait for each thread. The caller fills the queue up when half of it has been worked off, so a thread
 /// that has finished finds the next task there.
-const ROOM_PER_THREAD: usize = 16;
+const ROOM_PER_THREAD: usize = 64;
 
 /// The pool.
 pub(super) struct Threads {

@@ -38,7 +38,9 @@ pub fn header(length: usize) -> Result<[u8; HEADER], FrameError> {
 }
 
 /// Bytes as they come, cut into frames.
-#[derive(Debug)]
+///
+/// It has no room before the first byte comes: a worker that was just forked would pay for each page of it.
+#[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
     /// What was handed out already.
@@ -49,12 +51,6 @@ pub struct Frames {
 
 /// Room to read into; one read then mostly takes a whole frame.
 const ROOM: usize = 16 << 10;
-
-impl Default for Frames {
-    fn default() -> Frames {
-        Frames { buffer: vec![0; ROOM], read: 0, filled: 0 }
-    }
-}
 
 impl Frames {
     /// Where the next bytes go; say with [`Frames::filled`] how many came.

@@ -46,7 +46,7 @@ fn tells_every_lanes_start(model: Model) {
             "{report:?}"
         );
     }
-    let zygote = usize::from(matches!(model, Model::Fork | Model::Forkserver));
+    let zygote = usize::from(model == Model::Forkserver);
     let workers = if model.isolates_crashes() { 4 } else { 0 };
     assert_eq!(report.processes, 1 + workers + zygote);
 }
@@ -104,7 +104,7 @@ fn copy_on_write_is_seen_by_pss_and_not_by_rss() {
     let weigh = |model| tried(model, 4, "hash:64MiB", 4).memory;
     for model in [Model::Fork, Model::Forkserver] {
         let memory = weigh(model);
-        // The zygote and four workers map one buffer; the program itself weighs a few MiB.
+        // Whoever forked them and four workers map one buffer; the program itself weighs a few MiB.
         assert!(
             memory.pss as f64 >= BUFFER && (memory.pss as f64) < BUFFER * 1.03 + 8e6,
             "{model}: {memory:?}"
