@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::trial::{self, TrialOrder, TrialReport};
 use crate::probe::clock;
+use crate::probe::usage::Usage;
 use crate::seed::Seed;
+use crate::sys::cpu::Cpus;
 use crate::sys::process::{Pid, die_with, set_name};
 use crate::sys::{fds, signals};
 use crate::transport::{Link, LinkError, Stream, codec};
@@ -36,6 +38,9 @@ pub struct Speeds {
     pub ns_per_iteration: f64,
     /// Nanoseconds for a byte of the `hash` kernel.
     pub ns_per_byte: f64,
+    /// CPUs' worth of time obtained just now by one busy thread for each usable CPU. Weights of control groups, and
+    /// whoever else is busy, show here and in no count of CPUs.
+    pub obtained_cpus: f64,
 }
 
 /// The life of a lab child; returns its exit code.
@@ -82,7 +87,22 @@ fn calibrate(kinds: &[Kind]) -> Speeds {
         };
         speeds.ns_per_byte = speed(1, once) / f64::from(1 << 20);
     }
+    speeds.obtained_cpus = obtained_cpus(Cpus::read().usable());
     speeds
+}
+
+/// How long a share of the CPUs is probed for, in nanoseconds.
+const PROBE: u64 = 200_000_000;
+
+fn obtained_cpus(threads: usize) -> f64 {
+    let cpu_ns = || Usage::of_this_process().map_or(0, |usage| usage.cpu_ns());
+    let (begun, used_before) = (clock::now(), cpu_ns());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| while clock::now() - begun < PROBE {});
+        }
+    });
+    (cpu_ns() - used_before) as f64 / (clock::now() - begun) as f64
 }
 
 /// Nanoseconds for one of whatever `run` does so many of: the fastest of five, since disturbance only slows.

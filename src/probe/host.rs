@@ -26,6 +26,11 @@ pub struct Machine {
     pub quota_cpus: Option<f64>,
     /// Lanes that can compute side by side: the tightest of the three numbers above.
     pub usable_cpus: usize,
+    /// CPUs' worth of time that one busy thread for each usable CPU obtained when the run began: below `usable_cpus`
+    /// where others are busy or a weight holds us back. `null` where nothing that computes was measured.
+    pub obtained_cpus: Option<f64>,
+    /// Those of the CPU's features that the workloads may use.
+    pub cpu_features: Vec<String>,
     /// Whether several allowed CPUs share one core.
     pub smt: Option<bool>,
     /// The maker of the machine if it is a guest.
@@ -78,6 +83,8 @@ impl Machine {
             cpu_model: cpu_model.filter(|name| !name.is_empty()),
             online_cpus: cpus.online,
             usable_cpus: cpus.usable(),
+            obtained_cpus: None,
+            cpu_features: features(),
             smt: shares_cores(&cpus.allowed),
             allowed_cpus: cpus.allowed,
             quota_cpus: cpus.quota,
@@ -133,10 +140,20 @@ fn loads(text: &str) -> Option<[f64; 3]> {
     Some([words.next()??, words.next()??, words.next()??])
 }
 
+/// The first CPU's flags, in the kernel's words.
+fn flags() -> Vec<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
+    line.unwrap_or_default().split_ascii_whitespace().skip(2).map(str::to_owned).collect()
+}
+
+fn features() -> Vec<String> {
+    let ours = ["sha_ni", "avx2", "avx512f", "sha2", "sse4_1", "ssse3"];
+    flags().into_iter().filter(|flag| ours.contains(&flag.as_str())).collect()
+}
+
 fn guest_of() -> Option<String> {
-    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let flags = info.lines().find(|line| line.starts_with("flags"))?;
-    let is_guest = flags.split_ascii_whitespace().any(|flag| flag == "hypervisor");
+    let is_guest = flags().iter().any(|flag| flag == "hypervisor");
     is_guest.then(|| word("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "unknown".to_owned()))
 }
 

@@ -102,7 +102,7 @@ pub fn run(
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<CompareReport, CompareError> {
     let (begun, started_unix_ns) = (clock::now(), clock::unix_now());
-    let machine = Machine::read();
+    let mut machine = Machine::read();
     let kinds: Vec<Kind> =
         spec.requests.iter().map(|request| request.kind).filter(|kind| kind.computes()).collect();
     let speeds = if kinds.is_empty() {
@@ -110,7 +110,10 @@ pub fn run(
     } else {
         tell(&Event::Calibrating);
         match lab.run(&ChildOrder::Calibrate(kinds), CALIBRATION_LIMIT)? {
-            ChildReport::Calibrated(speeds) => speeds,
+            ChildReport::Calibrated(speeds) => {
+                machine.obtained_cpus = Some(speeds.obtained_cpus);
+                speeds
+            }
             ChildReport::Trial(_) => {
                 return Err(CompareError::Probe(io::Error::other("a trial answered a calibration")));
             }

@@ -276,7 +276,7 @@ mod tests {
     use crate::seed::Seed;
     use crate::workload::FaultKind;
 
-    const SPEEDS: Speeds = Speeds { ns_per_iteration: 2.0, ns_per_byte: 1.0 };
+    const SPEEDS: Speeds = Speeds { ns_per_iteration: 2.0, ns_per_byte: 1.0, obtained_cpus: 2.0 };
 
     fn request(kind: Kind) -> Request {
         Request { kind, size: None, tasks: None, fault: Fault { kind: FaultKind::Abort, at: 3 } }

@@ -77,6 +77,10 @@ impl CompareReport {
         let rounds = human::counted(comparison.rounds, "round");
         let quota =
             self.machine.quota_cpus.map_or("no quota".to_owned(), |quota| format!("quota {quota:.1} CPUs"));
+        let usable = self.machine.usable_cpus as f64;
+        let obtained = self.machine.obtained_cpus.filter(|obtained| *obtained < 0.9 * usable);
+        let obtained =
+            obtained.map_or(String::new(), |obtained| format!(", {obtained:.1} obtained at the start"));
         let noise = &comparison.noise;
         let aa = noise.aa_ratio.map_or("not measured".to_owned(), |aa| {
             format!("±{}", human::percent((aa.hi.ln() - aa.lo.ln()) / 2.0))
@@ -86,7 +90,7 @@ impl CompareReport {
             (
                 "machine".to_owned(),
                 format!(
-                    "{} ({} online, {} allowed, {quota}) · steal {} · other processes {} · A/A{NO_BREAK}{aa}",
+                    "{} ({} online, {} allowed, {quota}{obtained}) · steal {} · other processes {} · A/A{NO_BREAK}{aa}",
                     human::counted(self.machine.usable_cpus, "usable CPU"),
                     self.machine.online_cpus,
                     self.machine.allowed_cpus.len(),
