@@ -39,6 +39,14 @@ pub enum UnitError {
         /// The units allowed.
         allowed: &'static str,
     },
+    /// A number alone, where the unit is not plain.
+    #[error("`{text}` needs a unit: one of {allowed}")]
+    NoUnit {
+        /// What was given.
+        text: String,
+        /// The units there are.
+        allowed: &'static str,
+    },
     /// More than 64 bits can hold.
     #[error("`{text}` is too large: {max} at most")]
     TooLarge {
@@ -105,11 +113,11 @@ fn parse(
         return Err(no_number());
     }
     let lower = unit.to_lowercase();
-    let scale = names
-        .iter()
-        .find(|(name, _)| *name == lower)
-        .map(|(_, scale)| *scale)
-        .ok_or(UnitError::UnknownUnit { unit: unit.to_owned(), allowed })?;
+    let scale =
+        names.iter().find(|(name, _)| *name == lower).map(|(_, scale)| *scale).ok_or_else(|| match unit {
+            "" => UnitError::NoUnit { text: text.to_owned(), allowed },
+            unit => UnitError::UnknownUnit { unit: unit.to_owned(), allowed },
+        })?;
     match digits.split_once('.') {
         None => {
             let whole: u64 = digits.parse().map_err(|_| too_large())?;
@@ -256,6 +264,6 @@ mod tests {
         assert_eq!(told("99999999TiB"), "`99999999TiB` is too large: 16 EiB at most");
         assert_eq!(told("99999999.5TiB"), "`99999999.5TiB` is too large: 16 EiB at most");
         let told = |text: &str| text.parse::<Span>().unwrap_err().to_string();
-        assert_eq!(told("5"), "`` is not a unit; use one of ns, us, ms, s, min, h");
+        assert_eq!(told("5"), "`5` needs a unit: one of ns, us, ms, s, min, h");
     }
 }

@@ -9,7 +9,7 @@ use super::exit;
 /// Threads, async tasks or worker processes, and how many? Measures the answer on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "fleet", version, max_term_width = 100, after_help = exit::TABLE, subcommand_required = true)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true, propagate_version = true)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -23,6 +23,7 @@ pub(super) enum Command {
     /// Print the JSON schema of a result
     Schema {
         /// Of which command
+        #[arg(default_value = "compare")]
         of: SchemaOf,
     },
     /// Print a completion script for a shell
@@ -30,8 +31,11 @@ pub(super) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print a manual page, of fleet or of one of its commands
+    Man {
+        /// The command
+        of: Option<String>,
+    },
 }
 
 const EXAMPLES: &str = "\
@@ -41,12 +45,13 @@ Examples:
   fleet compare --workload hash --task-size 64KiB smaller tasks: is shipping them worth it?
   fleet compare --workload sleep --sleep 20ms     tasks that wait
   fleet compare --rounds 3 --tasks 16             16 identical tasks, the median of 3 rounds
-  fleet compare --quick                           a first impression within seconds
+  fleet compare --quick                           a first impression, some 5 s for each kind of work
   fleet compare --format json -o result.json      everything, raw rounds included
 
 How it measures: every arm (model × workers) runs once in each round, in a fresh process and in a
 random order; serial runs twice, and its second run shows the machine's noise. Speed-ups are medians
-of paired ratios with exact intervals. Two rounds are run before and not counted.
+of paired ratios with exact intervals. Two rounds are run before and not counted. A round counts as
+disturbed above 5 % of the CPUs in other hands, above 1 % steal, or when a quota held it back.
 
 Models:
   serial      one task after the other: the baseline
@@ -61,6 +66,8 @@ Columns: speed-up over serial and its interval; wall p50, the median time of the
 the pool already up; p99 task, of the work itself (n/a below 1000 samples); CPU/task, user and
 kernel, of all processes; total mem, PSS of all processes with their parent; +/worker, memory of one
 more worker; start-up, until a worker is ready; ship/task, encoding, transport, reply and decoding.
+Where more workers compute than there are CPUs they take turns, and p99 and ship/task contain the
+turns of others.
 
 Exit codes:
     0 ran · 1 failed · 2 usage · 4 no verdict (with --require-verdict) · 5 models disagreed
@@ -104,7 +111,7 @@ pub(super) struct CompareArgs {
     #[arg(short, long, value_name = "N", conflicts_with_all = ["quick", "rigorous"])]
     pub(super) rounds: Option<String>,
 
-    /// Five short rounds: a first impression, no verdict
+    /// Five short rounds: an indication, too few for a verdict
     #[arg(long, conflicts_with = "rigorous")]
     pub(super) quick: bool,
 
@@ -112,16 +119,17 @@ pub(super) struct CompareArgs {
     #[arg(long)]
     pub(super) rigorous: bool,
 
-    /// Time for everything; sizes are chosen to fit, and rounds stop when it is spent [default: 30s
-    /// for each kind of work, 5s with --quick, none with --rigorous or --rounds]
+    /// Time for everything; sizes are chosen to fit, and rounds stop when it is spent. A few rounds
+    /// of every workload are run however little it is, and waits are not shortened [default: 30s for
+    /// each kind of work, 5s with --quick, none with --rigorous or --rounds]
     #[arg(long, value_name = "TIME")]
     pub(super) budget: Option<String>,
 
-    /// A difference below this does not matter
+    /// A difference below this does not matter: 5% or 0.05
     #[arg(long, value_name = "PERCENT", default_value = "5%")]
     pub(super) margin: String,
 
-    /// How sure intervals are
+    /// How sure intervals are: 95% or 0.95
     #[arg(long, value_name = "PERCENT", default_value = "95%")]
     pub(super) confidence: String,
 
@@ -143,9 +151,10 @@ pub(super) struct CompareArgs {
 
 #[derive(Args, Debug)]
 pub(super) struct OutputArgs {
-    /// Form of the result; plain is the table without colour, 100 columns wide
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
-    pub(super) format: Format,
+    /// Form of the result; plain is the table without colour, 100 columns wide [default: by the
+    /// ending of --output's FILE (.json, .csv, .md), else table]
+    #[arg(short, long, value_name = "FORMAT", help_heading = "Output")]
+    pub(super) format: Option<Format>,
 
     /// Where the result goes; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-", help_heading = "Output")]

@@ -46,9 +46,10 @@ impl OutputArgs {
                 to_stdout && anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
             }
         };
-        let face = match self.format {
+        let face = match self.format.unwrap_or_else(|| by_ending(file.as_deref())) {
             Format::Table => {
-                let columns = terminal::width().filter(|_| to_stdout);
+                let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+                let columns = said.or_else(terminal::width).filter(|_| to_stdout);
                 Face::Plain { width: Width::for_terminal(columns), paint: Paint { charset, colour } }
             }
             Format::Plain => Face::Plain { width: Width::WIDEST, paint: Paint { charset, colour: false } },
@@ -57,6 +58,17 @@ impl OutputArgs {
             Format::Json => Face::Json,
         };
         Ok(Output { face, file })
+    }
+}
+
+/// The form that a file's name asks for.
+fn by_ending(file: Option<&Path>) -> Format {
+    let ending = file.and_then(Path::extension).and_then(|ending| ending.to_str());
+    match ending.map(str::to_ascii_lowercase).as_deref() {
+        Some("json") => Format::Json,
+        Some("csv") => Format::Csv,
+        Some("md") => Format::Md,
+        _ => Format::Table,
     }
 }
 

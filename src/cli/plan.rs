@@ -153,6 +153,16 @@ impl CompareArgs {
                 return Err(wrong("--task-size", format!("{kind} is not among the workloads")));
             }
         }
+        let idle = |kind: Kind| format!("has no effect without --workload {kind}");
+        if self.fault.is_some() && !kinds.contains(&Kind::Fault) {
+            return Err(wrong("--fault", idle(Kind::Fault)));
+        }
+        if sleep.is_some() && !kinds.contains(&Kind::Sleep) {
+            return Err(wrong("--sleep", idle(Kind::Sleep)));
+        }
+        if !sizes.is_empty() && !kinds.iter().any(|kind| kind.computes()) {
+            return Err(wrong("--task-size", "has no effect on work that only waits; sleep has --sleep"));
+        }
         let size_of = |kind: Kind| match kind {
             Kind::Sleep => sleep,
             Kind::Fault => None,
@@ -220,7 +230,10 @@ fn read_share(flag: &'static str, text: &str, least: f64, most: f64) -> Result<f
     };
     let possible = share.ok().filter(|share| (least..=most).contains(share));
     possible.ok_or_else(|| {
-        wrong(flag, format!("`{text}` is not possible: {}% to {}% allowed", least * 100.0, most * 100.0))
+        let meant = text.trim().parse::<f64>().is_ok_and(|number| number > most);
+        let meant = if meant { format!("; did you mean {}%?", text.trim()) } else { String::new() };
+        let (least, most) = (least * 100.0, most * 100.0);
+        wrong(flag, format!("`{text}` is not possible: {least}% to {most}% allowed{meant}"))
     })
 }
 
@@ -345,7 +358,7 @@ mod tests {
         assert!(told("--models asyncio").starts_with("--models: `asyncio` is not a model: serial, threads"));
         assert_eq!(told("--tasks 0"), "--tasks: `0` is not possible: 1 to 1000000 allowed");
         assert_eq!(told("--rounds 0"), "--rounds: `0` is not possible: 1 to 1000 allowed");
-        assert!(told("--sleep 5").starts_with("--sleep: `` is not a unit; use one of ns"));
+        assert!(told("--sleep 5").starts_with("--sleep: `5` needs a unit: one of ns"));
         assert!(told("--task-size huge").starts_with("--task-size: `huge` is not a size: a time (2ms)"));
         assert_eq!(
             told("--workload cpu --task-size hash=2ms"),
@@ -353,8 +366,19 @@ mod tests {
         );
         assert!(told("--task-size sleep=2ms").contains("sleep has --sleep"));
         assert_eq!(told("--margin 200%"), "--margin: `200%` is not possible: 0.1% to 100% allowed");
+        assert!(told("--margin 5").ends_with("0.1% to 100% allowed; did you mean 5%?"));
         assert_eq!(told("--budget 1ms"), "--budget: `1ms` is not possible: 1s to 168h allowed");
         assert_eq!(told("--seed x"), "--seed: `x` is not a seed: 0 to 4294967295 allowed");
         assert!(told("--fault rust").starts_with("--fault: `rust` is not a fault: abort, segv"));
+    }
+
+    #[test]
+    fn an_option_that_would_do_nothing_is_refused() {
+        assert_eq!(told("--workload cpu --fault segv"), "--fault: has no effect without --workload fault");
+        assert_eq!(told("--workload cpu --sleep 20ms"), "--sleep: has no effect without --workload sleep");
+        assert!(
+            told("--workload sleep --task-size 2ms")
+                .starts_with("--task-size: has no effect on work that only waits")
+        );
     }
 }

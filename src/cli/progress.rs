@@ -95,10 +95,14 @@ fn lines(event: &Event<'_>) -> Vec<String> {
         Event::RoundDone(step) => {
             let kind = if step.warmup { " (warm-up)" } else { "" };
             let width = step.widest.map_or(String::new(), |widest| format!(" · ±{}", human::percent(widest)));
-            let left = format!("≤ {} left", human::span(step.left_ns));
+            let left = if step.left_ns > 0.0 {
+                format!(" · ≤ {} left", human::span(step.left_ns))
+            } else {
+                String::new()
+            };
             let other = human::percent(step.foreign_cpu);
             vec![format!(
-                "{} round {}/{}{kind}{width} · other CPU {other} · {left}",
+                "{} round {}/{}{kind}{width} · other CPU {other}{left}",
                 step.workload, step.round, step.rounds
             )]
         }

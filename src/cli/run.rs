@@ -42,13 +42,30 @@ fn command(words: impl IntoIterator<Item = OsString>) -> Exit {
             clap_complete::generate(shell, &mut Cli::command(), "fleet", &mut script);
             printed(write_stdout(&String::from_utf8_lossy(&script)))
         }
-        Command::Man => {
-            let mut page = Vec::new();
-            match clap_mangen::Man::new(Cli::command()).render(&mut page) {
-                Ok(()) => printed(write_stdout(&String::from_utf8_lossy(&page))),
-                Err(error) => failed(&error),
-            }
-        }
+        Command::Man { of } => manual(of.as_deref()),
+    }
+}
+
+/// The page of the whole program, or of one of its commands.
+fn manual(of: Option<&str>) -> Exit {
+    let mut whole = Cli::command();
+    // So that each command knows its full name.
+    whole.build();
+    let command = match of {
+        None => Some(&whole),
+        Some(name) => whole.find_subcommand(name),
+    };
+    let Some(command) = command else {
+        let names: Vec<&str> =
+            whole.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+        let name = of.unwrap_or_default();
+        return usage(&format!("`{name}` is not a command: {}", names.join(", ")));
+    };
+    let mut page = Vec::new();
+    let source = concat!("fleet ", env!("CARGO_PKG_VERSION"));
+    match clap_mangen::Man::new(command.clone()).source(source).render(&mut page) {
+        Ok(()) => printed(write_stdout(&String::from_utf8_lossy(&page))),
+        Err(error) => failed(&error),
     }
 }
 
@@ -98,6 +115,12 @@ fn compare(args: &CompareArgs, argv: Vec<String>) -> Exit {
         Err(CompareError::Size(error)) => return usage(&format!("--task-size: {error}")),
         Err(error) => return lab.wish().map_or_else(|| failed(&error), Exit::Interrupted),
     };
+    if let Some(wish) = lab.wish()
+        && report.comparisons.iter().all(|comparison| comparison.rounds == 0)
+    {
+        complain("interrupted before the first round was whole: nothing to show, nothing written");
+        return Exit::Interrupted(wish);
+    }
     report.all_arms = args.all;
     let written = printed(output.write(&report));
     match written {
@@ -117,8 +140,16 @@ fn verdict(report: &CompareReport, require_verdict: bool, lab: &mut Isolation) -
     if report.any_failed() {
         return Exit::Failed;
     }
-    let settled = comparisons.iter().all(|comparison| comparison.answer.code.is_verdict());
-    if require_verdict && !settled { Exit::NoVerdict } else { Exit::Ran }
+    let unsettled: Vec<&str> = comparisons
+        .iter()
+        .filter(|comparison| !comparison.answer.code.is_verdict())
+        .map(|comparison| comparison.workload.name.as_str())
+        .collect();
+    if !require_verdict || unsettled.is_empty() {
+        return Exit::Ran;
+    }
+    complain(&format!("no verdict for {}, and --require-verdict asks for one", unsettled.join(", ")));
+    Exit::NoVerdict
 }
 
 fn printed(result: Result<(), OutputError>) -> Exit {

@@ -71,13 +71,15 @@ pub fn byte_column(values: &[Option<f64>]) -> Vec<String> {
     column(values, &[(gib, "GiB"), (mib, "MiB"), (kib, "KiB"), (1.0, "B")])
 }
 
-/// The unit is the largest that leaves the largest value above 1; the decimals give a typical value three digits.
+/// The unit is the largest that leaves a typical value above 1; the decimals give that value three digits.
 fn column(values: &[Option<f64>], units: &[(f64, &str)]) -> Vec<String> {
-    let mut known: Vec<f64> = values.iter().flatten().map(|value| value.abs()).collect();
+    let mut known: Vec<f64> =
+        values.iter().flatten().map(|value| value.abs()).filter(|size| *size > 0.0).collect();
     known.sort_unstable_by(f64::total_cmp);
-    let largest = known.last().copied().unwrap_or(0.0);
-    let (scale, unit) = units.iter().find(|(scale, _)| largest >= *scale).copied().unwrap_or((1.0, ""));
-    let typical = known.get(known.len() / 2).copied().unwrap_or(0.0) / scale;
+    let typical = known.get(known.len() / 2).copied().unwrap_or(0.0);
+    let finest = units.last().copied().unwrap_or((1.0, ""));
+    let (scale, unit) = units.iter().find(|(scale, _)| typical >= *scale).copied().unwrap_or(finest);
+    let typical = typical / scale;
     let decimals = match typical {
         size if scale == 1.0 || size >= 99.95 => 0,
         size if size >= 9.995 => 1,

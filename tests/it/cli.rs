@@ -57,7 +57,7 @@ fn every_way_to_ask_wrongly_gets_one_line_that_names_the_flag_and_what_is_allowe
     compare("--rounds", "0", "--rounds: `0` is not possible: 1 to 1000 allowed");
     compare("--seed", "-3", "--seed: `-3` is not a seed: 0 to 4294967295 allowed");
     compare("--sleep", "1h", "--sleep: a sleep task of 1h is not possible: 1ns to 1min allowed");
-    compare("--sleep", "20", "--sleep: `` is not a unit; use one of ns, us, ms, s, min, h");
+    compare("--sleep", "20", "--sleep: `20` needs a unit: one of ns, us, ms, s, min, h");
     compare(
         "--task-size",
         "99999999TiB",
@@ -120,6 +120,27 @@ fn a_result_goes_to_its_file_and_nowhere_else() {
     assert_eq!(ended.stdout, "");
     let text = std::fs::read_to_string(rig.file("result.json")).unwrap();
     assert!(text.contains("fleet.compare/1") && text.ends_with("}\n"));
+}
+
+#[test]
+fn the_ending_of_the_file_says_its_form_unless_a_format_is_given() {
+    let rig = Rig::new();
+    let start = |name: &str, more: &[&str]| {
+        rig.fleet(&[TINY, &["-o", name], more].concat()).expect(0);
+        std::fs::read_to_string(rig.file(name)).unwrap().chars().take(8).collect::<String>()
+    };
+    assert!(start("a.json", &[]).starts_with('{'));
+    assert!(start("a.csv", &[]).starts_with("workload"));
+    assert!(start("a.txt", &[]).starts_with("compare"));
+    assert!(start("b.json", &["--format", "plain"]).starts_with("compare"));
+}
+
+#[test]
+fn a_manual_page_exists_for_each_command() {
+    let page = |words: &[&str]| Rig::new().fleet(words).expect(0).stdout;
+    assert!(page(&["man"]).contains("fleet\\-compare"));
+    assert!(page(&["man", "compare"]).contains("\\-\\-workload"));
+    refused(&["man", "frob"], "`frob` is not a command: compare, schema, completions, man");
 }
 
 #[test]

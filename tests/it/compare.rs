@@ -5,25 +5,15 @@ use serde_json::Value;
 use crate::rig::{Ended, Rig};
 
 /// All models, small sizes: a whole comparison in a few seconds.
-const SMALL: &[&str] = &[
-    "compare",
-    "--workers",
-    "1,2",
-    "--rounds",
-    "3",
-    "--tasks",
-    "16",
-    "--task-size",
-    "200us",
-    "--sleep",
-    "2ms",
-    "--seed",
-    "7",
-];
+const SMALL: &[&str] = &["compare", "--workers", "1,2", "--rounds", "3", "--tasks", "16", "--seed", "7"];
 
+/// With the sizes that the kinds of work take.
 fn small(more: &[&str]) -> Ended {
-    let rig = Rig::new();
-    rig.fleet(&[SMALL, more].concat())
+    let asked = more.iter().position(|word| *word == "--workload").map(|at| more[at + 1]);
+    let asks = |kinds: &[&str]| asked.is_none_or(|asked| asked.split(',').any(|kind| kinds.contains(&kind)));
+    let size: &[&str] = if asks(&["cpu", "hash"]) { &["--task-size", "200us"] } else { &[] };
+    let sleep: &[&str] = if asks(&["sleep"]) { &["--sleep", "2ms"] } else { &[] };
+    Rig::new().fleet(&[SMALL, size, sleep, more].concat())
 }
 
 fn schema() -> Value {

@@ -14,7 +14,8 @@ fn examples() -> Vec<String> {
 fn here(line: &str) -> String {
     let line = line.replace("cargo run --release -- ", "fleet ").replace("fleet ", &format!("{FLEET} "));
     // In front, so that what the line says itself comes later and counts.
-    let short = " --rounds 1 --budget 1s --sleep 2ms ";
+    let sleeps = line.contains("sleep") || !line.contains("--workload");
+    let short = format!(" --rounds 1 --budget 1s {} ", if sleeps { "--sleep 2ms" } else { "" });
     match line.split_once(&format!("{FLEET} compare")) {
         None => line,
         Some((program, rest)) => {

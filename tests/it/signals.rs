@@ -1,7 +1,7 @@
 //! Ending early, politely or not: what was measured in whole rounds is told, and nothing is left.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -32,7 +32,11 @@ const LONG: &[&str] = &[
 
 /// Starts it, and waits until `event` has come `times` times on standard error, the rest of which nobody reads.
 fn started(rig: &Rig, event: &str, times: usize) -> Child {
-    let mut child = rig.command(LONG).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    told(rig.command(LONG), event, times)
+}
+
+fn told(mut command: Command, event: &str, times: usize) -> Child {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let needle = format!("\"event\":\"{event}\"");
     for _ in 0..times {
@@ -71,12 +75,16 @@ fn the_first_wish_ends_it_with_a_result_of_whole_rounds() {
 }
 
 #[test]
-fn a_wish_before_the_first_round_is_whole_still_gets_a_document() {
+fn a_wish_before_the_first_round_is_whole_shows_nothing_and_spares_an_older_result() {
     let rig = Rig::new();
-    let child = started(&rig, "arm", 2);
+    let file = rig.file("result.json");
+    std::fs::write(&file, "from yesterday").unwrap();
+    let mut command = rig.command(LONG);
+    command.arg("-o").arg(&file);
+    let child = told(command, "arm", 2);
     send(&child, Signal::SIGINT);
-    let report = ended(child).expect(130).json();
-    assert_eq!(report["comparisons"][0]["answer"]["code"], "NO_BASELINE");
+    assert_eq!(ended(child).expect(130).stdout, "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "from yesterday");
 }
 
 #[test]

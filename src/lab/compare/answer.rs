@@ -29,7 +29,7 @@ pub(super) fn answer(
 pub(super) struct Reasoner<'a> {
     pub(super) spec: &'a CompareSpec,
     machine: &'a Machine,
-    sized: &'a Sized,
+    pub(super) sized: &'a Sized,
     pub(super) measured: &'a Measured,
     pub(super) comparison: &'a Comparison,
 }
@@ -160,9 +160,12 @@ impl Reasoner<'_> {
         format!("{}, {workers} — {} {faster} than serial, {walls}", best.model, self.interval(best.ratio))
     }
 
-    /// `1.93× (95 % CI 1.89–1.97)`.
+    /// `1.93× (95 % CI 1.89–1.97)`; of a single round there is no interval.
     fn interval(&self, ratio: Option<Estimate>) -> String {
         let Some(ratio) = ratio else { return "unknown".to_owned() };
+        if ratio.confidence == 0.0 {
+            return format!("{} (one round, no interval)", human::ratio(ratio.point));
+        }
         let confidence = ratio.confidence.min(self.spec.confidence);
         format!(
             "{} ({} CI {:.2}–{:.2})",
@@ -214,23 +217,39 @@ impl Reasoner<'_> {
             .iter()
             .filter(|arm| arm.model == best.model && arm.workers > best.workers && arm.ratio.is_some())
             .collect();
-        let (same, slower): (Vec<_>, Vec<_>) = more.into_iter().partition(|arm| arm.in_best_set);
+        let (same, slower): (Vec<_>, Vec<_>) =
+            more.into_iter().partition(|arm| arm.in_best_set && self.standing(best, arm) != Standing::Slower);
         let list = |arms: &[&ArmReport]| {
             arms.iter().map(|arm| arm.workers.to_string()).collect::<Vec<_>>().join(" or ")
         };
+        let (equal, open): (Vec<_>, Vec<_>) =
+            same.into_iter().partition(|arm| self.standing(best, arm) == Standing::AsFast);
         let margin = human::percent(self.spec.margin);
-        let above = format!("nothing to gain above {}", best.workers);
-        match (same.is_empty(), slower.is_empty()) {
-            (true, true) => None,
-            (false, true) => {
-                Some(format!("{} workers are as fast (±{margin}) and cost memory — {above}", list(&same)))
+        let mut parts = Vec::new();
+        let mut say = |arms: &[&ArmReport], what: String| {
+            if !arms.is_empty() {
+                parts.push(format!("{} {what}", list(arms)));
             }
-            (true, false) => Some(format!("{} workers are slower — {above}", list(&slower))),
-            (false, false) => Some(format!(
-                "{} workers are as fast (±{margin}), {} slower — {above}",
-                list(&same),
-                list(&slower)
-            )),
+        };
+        say(&equal, format!("workers are as fast (±{margin}) and cost memory"));
+        say(&open, "workers may be as fast or faster, these rounds do not tell".to_owned());
+        say(&slower, "workers are slower".to_owned());
+        let above = open.is_empty().then(|| format!(" — nothing to gain above {}", best.workers));
+        (!parts.is_empty()).then(|| parts.join("; ") + &above.unwrap_or_default())
+    }
+
+    /// How an arm of the best set stands to the recommended one.
+    fn standing(&self, best: &ArmReport, arm: &ArmReport) -> Standing {
+        let known =
+            |id: &str| self.measured.tracks.iter().map(|track| track.arm).find(|a| a.to_string() == id);
+        let ratio = known(&best.id)
+            .zip(known(&arm.id))
+            .and_then(|(best, arm)| paired_ratio(self.measured, best, arm, self.spec.confidence));
+        let verdict = ratio.map(|ratio| Verdict::on(&ratio, self.spec.margin, self.spec.confidence, false));
+        match verdict {
+            Some(Verdict::Equivalent) => Standing::AsFast,
+            Some(Verdict::Slower) => Standing::Slower,
+            _ => Standing::MayBe,
         }
     }
 
@@ -242,7 +261,12 @@ impl Reasoner<'_> {
             arm.id != best.id && arm.model != "serial" && isolates(arm) == wants_isolation
         })?;
         let offers = if wants_isolation { "and isolates crashes" } else { "and shares memory" };
-        Some(format!("{} is as fast ({}) {offers}: {}", other.id, human::ratio(point(other)), dues(other)))
+        let stands = match self.standing(best, other) {
+            Standing::AsFast => "is as fast",
+            Standing::MayBe => "may be as fast",
+            Standing::Slower => "is slower",
+        };
+        Some(format!("{} {stands} ({}) {offers}: {}", other.id, human::ratio(point(other)), dues(other)))
     }
 
     fn avoid(&self, best: &ArmReport) -> Vec<String> {
@@ -288,8 +312,11 @@ impl Reasoner<'_> {
         if kind.computes() && best.workers >= self.machine.usable_cpus && best.model != "serial" {
             parts.push("more CPUs would allow more workers".to_owned());
         }
-        if kind == Kind::Sleep && best.workers == most && (most as u64) < self.sized.tasks {
-            parts.push(format!("more workers than {most} may be faster still: --workers {}", 2 * most));
+        if kind == Kind::Sleep && best.workers == most {
+            let tasks = (self.sized.tasks < 2 * most as u64).then(|| format!(" --tasks {}", 2 * most));
+            let tasks = tasks.unwrap_or_default();
+            parts
+                .push(format!("more workers than {most} may be faster still: --workers {}{tasks}", 2 * most));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -333,6 +360,17 @@ impl Reasoner<'_> {
     }
 }
 
+/// How an arm that may be the fastest too stands to the recommended one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Within the margin, surely enough.
+    AsFast,
+    /// The rounds do not tell.
+    MayBe,
+    /// Slower by more than the margin, though not where all arms' intervals must hold at once.
+    Slower,
+}
+
 fn point(arm: &ArmReport) -> f64 {
     arm.ratio.map_or(0.0, |ratio| ratio.point)
 }
@@ -341,8 +379,8 @@ fn point(arm: &ArmReport) -> f64 {
 fn dues(arm: &ArmReport) -> String {
     let memory =
         arm.memory_bytes.and_then(|memory| memory.marginal_per_worker).map_or(0.0, |bytes| bytes.max(0.0));
-    let start = arm.startup_ns.per_worker_p50.map_or(0.0, |nanos| nanos as f64);
-    format!("{} and {} until ready for each worker", human::bytes(memory), human::span(start))
+    let ready = arm.startup_ns.pool_ready_p50.map_or(0.0, |nanos| nanos as f64);
+    format!("{} for each worker, {} until the pool is ready", human::bytes(memory), human::span(ready))
 }
 
 fn price(arm: &ArmReport) -> String {
@@ -350,7 +388,7 @@ fn price(arm: &ArmReport) -> String {
     let ready = arm.startup_ns.pool_ready_p50.map_or(0.0, |nanos| nanos as f64);
     let ship = arm.cost_ns_per_task.map_or(0.0, |cost| cost.shipping);
     let isolates = arm.model.parse::<Model>().is_ok_and(Model::isolates_crashes);
-    let crash = if isolates { "a crash costs one task" } else { "a crash takes everything down" };
+    let crash = if isolates { "a crash costs one worker" } else { "a crash takes everything down" };
     format!(
         "{} of memory in all, {} until the pool is ready, {} to hand a task over; {crash}",
         human::bytes(total),

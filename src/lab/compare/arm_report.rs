@@ -190,7 +190,7 @@ pub struct MemoryReport {
     pub uss_total: u64,
     /// What adding up `ps` would claim: shared pages count again and again.
     pub rss_sum: u64,
-    /// One more worker: the slope of `pss_total` over this model's numbers of workers, or against the baseline.
+    /// One more worker: the slope of `pss_total` over this model's numbers of workers; `null` for a single one.
     pub marginal_per_worker: Option<f64>,
     /// `pss_total` by kind.
     pub pss_split: PssSplit,
@@ -219,7 +219,8 @@ pub struct PssSplit {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct BreakEven {
     /// A task at least so long, in nanoseconds, in a batch of this size, start and tear-down included:
-    /// (shipping + workers × pool / tasks) / (workers − 1), the workers that can run side by side.
+    /// (shipping + workers × pool / tasks) / (workers − 1), the workers that can run side by side; `null` where more
+    /// workers compute than there are CPUs.
     pub task_ns: Option<f64>,
     /// At least so many tasks like these, before start and tear-down are earned; `null` if the arm gains nothing.
     pub tasks_to_repay_startup: Option<u64>,

@@ -1,10 +1,10 @@
 //! Why an answer is not to be believed, or not to be had, and what to do about it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Reasoner;
 use super::arm::Arm;
-use super::report::{Answer, AnswerCode, AnswerLine};
+use super::report::{Answer, AnswerCode, AnswerLine, Estimate};
 use crate::report::human;
 
 impl Reasoner<'_> {
@@ -20,6 +20,7 @@ impl Reasoner<'_> {
                     rounds, self.spec.rounds.least
                 ));
             }
+            "rounds" | "budget" => texts.extend(self.wide()),
             "interrupted" => {
                 texts.push(format!("interrupted after {}", human::counted(rounds, "whole round")));
             }
@@ -33,11 +34,53 @@ impl Reasoner<'_> {
                 bimodal.join(", ")
             ));
         }
+        texts.extend(self.idle_workers());
         let flagged = self.comparison.noise.flagged_rounds;
         if flagged > 0 && !self.comparison.noise.too_noisy {
-            texts.push(format!("{flagged} of {rounds} rounds were disturbed ({})", self.disturbance()));
+            let reasons: BTreeSet<&str> = self
+                .measured
+                .rounds
+                .iter()
+                .filter(|round| !round.warmup)
+                .flat_map(|round| round.noise.flags())
+                .collect();
+            let reasons: Vec<&str> = reasons.into_iter().collect();
+            texts.push(format!(
+                "{flagged} of {} had {}; {}",
+                human::counted(rounds, "round"),
+                reasons.join(" or "),
+                self.disturbance()
+            ));
         }
         texts
+    }
+
+    /// That the rounds ended before the intervals were as narrow as wanted.
+    fn wide(&self) -> Option<String> {
+        let wanted = self.spec.rounds.width?;
+        let half = |ratio: Estimate| (ratio.hi.ln() - ratio.lo.ln()) / 2.0;
+        let measured = self.comparison.arms.iter().filter(|arm| arm.state == "measured");
+        let widest = measured.filter_map(|arm| arm.ratio.map(half)).fold(0.0, f64::max);
+        (widest > wanted).then(|| {
+            format!(
+                "the widest interval is still ±{}, not ±{}: a quieter machine, or --rigorous, narrows it",
+                human::percent(widest),
+                human::percent(wanted)
+            )
+        })
+    }
+
+    /// That some workers cannot have had anything to do.
+    fn idle_workers(&self) -> Option<String> {
+        let tasks = self.sized.tasks;
+        let most = self.spec.workers.last().map_or(1, |lanes| lanes.get() as u64);
+        (tasks < most).then(|| {
+            format!(
+                "{} keep no more workers busy than that: --tasks {} asks about {most}",
+                human::counted(tasks as usize, "task"),
+                2 * most
+            )
+        })
     }
 
     fn disturbance(&self) -> String {

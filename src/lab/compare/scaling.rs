@@ -10,10 +10,10 @@ use crate::probe::stats;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Scaling {
     /// The share of the work that does not run side by side (Amdahl 1967), from the largest number of workers within
-    /// the usable CPUs; `null` where that is 1.
+    /// the usable CPUs; `null` where that is 1, or is slower than serial.
     pub amdahl_serial: Option<Estimate>,
     /// Karp and Flatt's experimentally determined serial fraction (1990) for each number of workers above 1: constant
-    /// means a serial part, rising means overhead.
+    /// means a serial part, rising means overhead. Numbers that are slower than serial are left out.
     pub karp_flatt: Vec<KarpFlatt>,
     /// The universal scalability law; `null` with fewer than six numbers of workers, from which its parameters would
     /// be noise.
@@ -41,8 +41,8 @@ pub(super) fn scaling(
     let within = |workers: usize| workers > 1 && (!computes || workers <= usable);
     let karp_flatt =
         points.iter().filter(|(workers, _)| within(*workers)).filter_map(|(workers, speedups)| {
-            let speedup = stats::median(speedups)?;
-            Some(KarpFlatt { workers: *workers, serial_fraction: serial_fraction(*workers, speedup) })
+            let fraction = serial_fraction(*workers, stats::median(speedups)?);
+            (fraction <= 1.0).then_some(KarpFlatt { workers: *workers, serial_fraction: fraction })
         });
     let largest = points.iter().rfind(|(workers, _)| within(*workers));
     let amdahl_serial = largest.and_then(|(workers, speedups)| {
@@ -50,7 +50,10 @@ pub(super) fn scaling(
             speedups.iter().map(|speedup| serial_fraction(*workers, *speedup)).collect();
         stats::median_interval(&fractions, confidence).map(Estimate::from)
     });
+    let is_beaten = amdahl_serial.is_some_and(|serial: Estimate| serial.point > 1.0);
+    let amdahl_serial = amdahl_serial.filter(|_| !is_beaten);
     let note = match (largest, points.len() >= 6) {
+        _ if is_beaten => Some("slower than serial: no serial share explains that".to_owned()),
         (None, _) => Some("no number of workers above 1 within the usable CPUs was measured".to_owned()),
         (_, false) => Some("the universal scalability law needs six numbers of workers".to_owned()),
         (_, true) => Some("the universal scalability law is not fitted".to_owned()),

@@ -121,6 +121,15 @@ const LEAST_WAITS: u64 = 4;
 const FAULT_TASKS: u64 = 20;
 const HONEST_TASK_NS: f64 = 250e3;
 
+/// What handing a task over takes, in nanoseconds: little for a thread, two wake-ups for a worker process.
+fn handing_over(arm: &Arm) -> f64 {
+    match arm.model {
+        Model::Serial => 0.0,
+        Model::Threads | Model::Tasks => 2e3,
+        Model::Fork | Model::Spawn | Model::Forkserver => 30e3,
+    }
+}
+
 /// What a trial takes besides the work, in nanoseconds: a lab process, its scales, and bringing the lanes up and down.
 fn overhead(arm: &Arm) -> f64 {
     let lanes = arm.lanes.get() as f64;
@@ -191,8 +200,8 @@ impl Planner<'_> {
     }
 
     fn round(&self, kind: Kind, tasks: u64, task_ns: f64) -> f64 {
-        let work = tasks as f64 * task_ns;
-        self.arms.iter().map(|arm| work / parallelism(kind, arm, self.usable, tasks) + overhead(arm)).sum()
+        let each = |arm: &Arm| task_ns / parallelism(kind, arm, self.usable, tasks) + handing_over(arm);
+        self.arms.iter().map(|arm| tasks as f64 * each(arm) + overhead(arm)).sum()
     }
 
     fn task_ns(&self, workload: &Workload) -> f64 {
@@ -234,7 +243,8 @@ impl Planner<'_> {
             // Refused by `Request::checked`.
             (_, Size::Iterations(bytes)) => Workload::Hash { size: Bytes(bytes) },
         };
-        let fits = (work / self.task_ns(&workload)).round() as u64;
+        let dearest = self.arms.iter().map(handing_over).fold(0.0, f64::max);
+        let fits = (work / (self.task_ns(&workload) + dearest)).round() as u64;
         // Fewer than two tasks for each lane, and the last task decides.
         (workload, request.tasks.unwrap_or(fits.max(2 * most_lanes)))
     }

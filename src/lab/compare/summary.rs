@@ -285,8 +285,11 @@ impl Summary<'_> {
         let pool = stats::median_u64(trials.iter().map(|trial| trial.pool_ready + trial.teardown))? as f64;
         let wall = |trials: &[&TrialReport]| stats::median_u64(trials.iter().map(|trial| trial.wall));
         let gain = (wall(&serial)? as f64 - wall(trials)? as f64) / tasks;
-        let lanes = parallelism(self.sized.workload.kind(), &arm, self.machine.usable_cpus, 1_000_000);
-        let task_ns = (lanes > 1.0)
+        let kind = self.sized.workload.kind();
+        let lanes = parallelism(kind, &arm, self.machine.usable_cpus, 1_000_000);
+        // Where workers take turns on the CPUs, what shipping takes is mostly their waiting for each other.
+        let in_turns = kind.computes() && arm.lanes.get() > self.machine.usable_cpus;
+        let task_ns = (lanes > 1.0 && !in_turns)
             .then(|| (cost.map_or(0.0, |cost| cost.shipping) + lanes * pool / tasks) / (lanes - 1.0));
         Some(BreakEven { task_ns, tasks_to_repay_startup: (gain > 0.0).then(|| (pool / gain).ceil() as u64) })
     }
@@ -324,19 +327,16 @@ impl Summary<'_> {
         caveats
     }
 
-    /// The slope of total memory over the numbers of workers; of a single number, against the baseline.
+    /// The slope of total memory over the numbers of workers. A single number has none: what it has more than the
+    /// baseline is mostly the pool's own.
     fn marginal_memory(&self, arms: &mut [ArmReport]) {
         let total =
             |arm: &ArmReport| arm.memory_bytes.map(|memory| (arm.workers as f64, memory.pss_total as f64));
-        let serial = arms.iter().find(|arm| arm.id == Arm::SERIAL.to_string()).and_then(total);
         for model in Model::ALL.into_iter().filter(|model| *model != Model::Serial) {
             let name = model.to_string();
             let points: Vec<(f64, f64)> =
                 arms.iter().filter(|arm| arm.model == name).filter_map(total).collect();
-            let slope = match points.as_slice() {
-                [(workers, only)] => serial.map(|(_, serial)| (only - serial) / workers),
-                many => slope(many),
-            };
+            let slope = slope(&points);
             for memory in
                 arms.iter_mut().filter(|arm| arm.model == name).filter_map(|arm| arm.memory_bytes.as_mut())
             {

@@ -50,7 +50,7 @@ impl Report for CompareReport {
         for comparison in &self.comparisons {
             sections.push(Section::Facts(self.head(comparison)));
             sections.push(Section::Facts(answer(comparison)));
-            sections.push(Section::Table(curve(comparison)));
+            sections.extend(curve(comparison).map(Section::Table));
             sections.push(Section::Table(self.details(comparison)));
         }
         sections.push(Section::Note(self.foot()));
@@ -82,7 +82,7 @@ impl CompareReport {
         let obtained =
             obtained.map_or(String::new(), |obtained| format!(", {obtained:.1} obtained at the start"));
         let noise = &comparison.noise;
-        let aa = noise.aa_ratio.map_or("not measured".to_owned(), |aa| {
+        let aa = noise.aa_ratio.filter(|aa| aa.confidence > 0.0).map_or("not measured".to_owned(), |aa| {
             format!("±{}", human::percent((aa.hi.ln() - aa.lo.ln()) / 2.0))
         });
         vec![
@@ -150,7 +150,7 @@ impl CompareReport {
                 text(&|arm| format!("{} {}", arm.id, mark(comparison, arm)).trim_end().to_owned()),
             ),
             (Column::numbers("speed-up"), text(&|arm| speedup(comparison, arm))),
-            (Column::numbers(&self.interval_head()), text(&interval)),
+            (Column::numbers(&self.interval_head(&arms)), text(&interval)),
             (Column::numbers("wall p50"), spans(&|arm| arm.wall_ns.map(|wall| wall.p50 as f64))),
             (Column::numbers("p99 task").spare(1), p99.collect()),
             (Column::numbers("CPU/task").spare(2), spans(&|arm| arm.cpu_ns_per_task.map(|cpu| cpu.total))),
@@ -160,7 +160,10 @@ impl CompareReport {
             ),
             (
                 Column::numbers("+/worker").spare(3),
-                sizes(&|arm| arm.memory_bytes.and_then(|memory| memory.marginal_per_worker)),
+                // A slope below nothing is noise.
+                sizes(&|arm| {
+                    arm.memory_bytes.and_then(|memory| memory.marginal_per_worker.map(|b| b.max(0.0)))
+                }),
             ),
             (
                 Column::numbers("start-up").spare(4),
@@ -184,8 +187,28 @@ impl CompareReport {
         }
     }
 
-    fn interval_head(&self) -> String {
-        format!("{} CI", human::percent(self.design.confidence))
+    /// What the intervals reach: less than wanted where the rounds are too few.
+    fn interval_head(&self, arms: &[&ArmReport]) -> String {
+        let reached = arms.iter().filter(|arm| arm.state == "measured").filter_map(|arm| arm.ratio);
+        let least = reached.map(|ratio| ratio.confidence).fold(self.design.confidence, f64::min);
+        format!("{} CI", human::percent(if least > 0.0 { least } else { self.design.confidence }))
+    }
+
+    /// The words that make this run again; sizes are measured anew unless they are given.
+    fn repeat(&self) -> String {
+        let seed = format!("--seed {}", self.seed);
+        match self.comparisons.as_slice() {
+            [only] => {
+                let work = &only.workload;
+                let size = match work.name.as_str() {
+                    "sleep" => format!("--sleep {}", work.size),
+                    "fault" => format!("--fault {}", work.size),
+                    _ => format!("--task-size {}", work.size.trim_end_matches(" iterations")),
+                };
+                format!("{seed} --tasks {} {size}", work.tasks)
+            }
+            _ => format!("{seed}, and --tasks and --task-size, which are measured anew"),
+        }
     }
 
     fn foot(&self) -> String {
@@ -200,11 +223,17 @@ impl CompareReport {
         } else {
             String::new()
         };
+        let any = |of: &dyn Fn(&ArmReport) -> bool| {
+            self.comparisons.iter().any(|comparison| comparison.arms.iter().any(of))
+        };
+        let retired =
+            if any(&|arm| arm.state == "retired") { " · – surely slower, run no more" } else { "" };
+        let failed = if any(&|arm| arm.error.is_some()) { " · ✗ failed" } else { "" };
         format!(
-            "★ recommended · ≈ may be the fastest too (±{}) · walls are steady work, start-up apart · {more}everything: \
-             --format json · repeat: --seed {}",
+            "★ recommended · ≈ may be the fastest too (±{}){retired}{failed} · walls are steady work, start-up apart · \
+             {more}everything: --format json · repeat: {}",
             human::percent(self.design.margin),
-            self.seed
+            self.repeat()
         )
     }
 }
@@ -223,7 +252,7 @@ fn answer(comparison: &Comparison) -> Vec<(String, String)> {
 }
 
 /// Speed-ups, a model a row and a number of workers a column: the knee is to be seen.
-fn curve(comparison: &Comparison) -> Table {
+fn curve(comparison: &Comparison) -> Option<Table> {
     let mut workers: Vec<usize> =
         comparison.arms.iter().filter(|arm| arm.model != "serial").map(|arm| arm.workers).collect();
     workers.sort_unstable();
@@ -242,11 +271,11 @@ fn curve(comparison: &Comparison) -> Table {
     let head = format!("{} speed-up", comparison.workload.name);
     let columns =
         workers.iter().map(|workers| Column::numbers(&format!("{}  ", human::counted(*workers, "worker"))));
-    Table {
+    (!workers.is_empty()).then(|| Table {
         rows: rows.collect(),
         columns: std::iter::once(Column::words(&head)).chain(columns).collect(),
         chosen: Vec::new(),
-    }
+    })
 }
 
 fn one_column(mark: &str) -> &str {
@@ -277,7 +306,8 @@ fn speedup(comparison: &Comparison, arm: &ArmReport) -> String {
 }
 
 fn interval(arm: &ArmReport) -> String {
-    arm.ratio.map_or("—".to_owned(), |ratio| format!("{:.2}–{:.2}", ratio.lo, ratio.hi))
+    let sure = arm.ratio.filter(|ratio| ratio.confidence > 0.0);
+    sure.map_or("—".to_owned(), |ratio| format!("{:.2}–{:.2}", ratio.lo, ratio.hi))
 }
 
 fn row(comparison: &Comparison, arm: &ArmReport) -> Vec<String> {
