@@ -44,8 +44,8 @@ Exit codes:
     2    usage: an argument, or a request this machine has no room for
     4    no verdict (only with --require-verdict)
     5    models disagreed on the checksum
-  130    interrupted (Ctrl-C); the result of whole rounds was written
-  143    terminated; the result of whole rounds was written
+  130    interrupted (Ctrl-C); the result of whole rounds was written, or nothing if there was none
+  143    terminated; likewise
   141    the reader of the output went away";
 
 #[cfg(test)]
