@@ -11,6 +11,7 @@
 //! the notice of its death. The supervisor shares nothing with a worker but the link.
 
 mod launch;
+pub mod policy;
 pub mod protocol;
 mod spec;
 mod supervisor;
