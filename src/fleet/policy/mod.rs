@@ -20,6 +20,7 @@
 
 mod core;
 mod intake;
+mod leaving;
 mod life;
 mod queue;
 mod restart;
