@@ -128,7 +128,7 @@ impl Launcher {
                 Process::Ours(child)
             }
             Source::Caller(handler) => {
-                Process::Ours(process::fork(|| worker::forked(theirs, parent, handler.as_mut()))?)
+                Process::Ours(process::fork(false, || worker::forked(theirs, parent, handler.as_mut()))?)
             }
             Source::Zygote(Some(zygote)) => zygote.fork(theirs, self.spec.ready_within)?,
             Source::Zygote(None) => return Err(LaunchError::Zygote("was ended".into())),
@@ -181,7 +181,7 @@ impl Drop for Launcher {
 }
 
 fn execute(spec: &FleetSpec, role: Role, link: OwnedFd) -> Result<Child, LaunchError> {
-    Child::spawn(Birth { program: &spec.program, role, link, errors: None, own_group: false })
+    Child::spawn(Birth { program: &spec.program, role, link, output: None, errors: None, own_group: false })
         .map_err(|cause| LaunchError::Exec { program: spec.program.path().display().to_string(), cause })
 }
 

@@ -77,7 +77,7 @@ impl Zygote<'_> {
             return self.tell(&ZygoteAnswer::Forked(Err("the zygote is not configured".into())), None);
         };
         let parent = Pid::own();
-        match process::fork(|| worker::forked(link, parent, handler.as_mut())) {
+        match process::fork(false, || worker::forked(link, parent, handler.as_mut())) {
             Ok(child) => {
                 self.tell(&ZygoteAnswer::Forked(Ok(child.pid())), Some(child.pidfd().as_fd()))?;
                 self.workers.push(child);

@@ -97,6 +97,7 @@ impl Isolation {
             program: &self.program,
             role: Role::LabChild { parent: Pid::own().0 },
             link: theirs,
+            output: None,
             errors: Some(errors.try_clone().map_err(ChildError::Start)?.into()),
             own_group: true,
         };

@@ -6,6 +6,7 @@
 
 pub mod cgroup;
 pub mod cpu;
+mod exit;
 pub mod fds;
 pub mod limits;
 pub mod pidfd;

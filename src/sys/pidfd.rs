@@ -28,6 +28,15 @@ impl PidFd {
     pub fn kill(&self) -> io::Result<()> {
         Ok(rx::pidfd_send_signal(&self.0, Signal::KILL)?)
     }
+
+    /// Asks the process to end, and wakes it if it was stopped, so that it can.
+    ///
+    /// # Errors
+    /// If it has ended already.
+    pub fn terminate(&self) -> io::Result<()> {
+        rx::pidfd_send_signal(&self.0, Signal::TERM)?;
+        Ok(rx::pidfd_send_signal(&self.0, Signal::CONT)?)
+    }
 }
 
 impl From<OwnedFd> for PidFd {

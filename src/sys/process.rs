@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use nix::unistd::Pid as NixPid;
 use serde::{Deserialize, Serialize};
 
 use super::pidfd::PidFd;
+
+pub use super::exit::{Death, Exit};
 use crate::role::Role;
 
 /// The number of a process.
@@ -40,50 +42,6 @@ impl Pid {
 
     fn raw(self) -> libc::pid_t {
         self.0 as libc::pid_t
-    }
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Exit {
-    /// It said so itself, with this code.
-    Code(i32),
-    /// A signal ended it.
-    Signal {
-        /// The signal's number.
-        number: i32,
-        /// The kernel wrote a core file, or meant to.
-        core: bool,
-    },
-}
-
-impl Exit {
-    /// Whether it ended of itself and in peace.
-    pub fn is_success(self) -> bool {
-        self == Exit::Code(0)
-    }
-
-    fn from_wait_status(status: libc::c_int) -> Exit {
-        if libc::WIFSIGNALED(status) {
-            Exit::Signal { number: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
-        } else {
-            Exit::Code(libc::WEXITSTATUS(status))
-        }
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Exit::Code(code) => write!(f, "exited with code {code}"),
-            Exit::Signal { number, core } => {
-                match Signal::try_from(number) {
-                    Ok(signal) => write!(f, "was killed by {}", signal.as_str())?,
-                    Err(_) => write!(f, "was killed by signal {number}")?,
-                }
-                if core { write!(f, " (core dumped)") } else { Ok(()) }
-            }
-        }
     }
 }
 
@@ -123,7 +81,7 @@ impl Program {
 pub struct Child {
     pid: Pid,
     pidfd: PidFd,
-    exit: Option<Exit>,
+    death: Option<Death>,
     group: bool,
 }
 
@@ -136,6 +94,8 @@ pub struct Birth<'a> {
     pub role: Role,
     /// Its end of the road to us; arrives as descriptor 0, see [`super::fds::take_link`].
     pub link: OwnedFd,
+    /// Where its standard output goes; nowhere, if none.
+    pub output: Option<OwnedFd>,
     /// Where its standard error goes; ours, if none.
     pub errors: Option<OwnedFd>,
     /// Whether it leads a process group of its own, out of reach of the terminal's Ctrl-C.
@@ -154,7 +114,7 @@ impl Child {
         let mut command = Command::new(birth.program.path());
         command.arg0("fleet").args(birth.role.arguments());
         command.envs(birth.program.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::from(birth.link)).stdout(Stdio::null());
+        command.stdin(Stdio::from(birth.link)).stdout(birth.output.map_or_else(Stdio::null, Stdio::from));
         if let Some(errors) = birth.errors {
             command.stderr(Stdio::from(errors));
         }
@@ -168,7 +128,7 @@ impl Child {
     fn adopt(pid: Pid, group: bool) -> io::Result<Child> {
         // We have not reaped it, so the number is still its own.
         let pidfd = PidFd::open(pid)?;
-        Ok(Child { pid, pidfd, exit: None, group })
+        Ok(Child { pid, pidfd, death: None, group })
     }
 
     /// Its number.
@@ -186,23 +146,45 @@ impl Child {
     /// # Errors
     /// What `wait4` says, which for a child of ours is nothing.
     pub fn wait(&mut self) -> io::Result<Exit> {
-        if let Some(exit) = self.exit {
-            return Ok(exit);
+        Ok(self.reap()?.exit)
+    }
+
+    /// The same, and tells what it had used. What is left of its group, if it led one, is ended first: while nobody has
+    /// collected it, the group's number is still its own.
+    ///
+    /// # Errors
+    /// As for [`Child::wait`].
+    pub fn reap(&mut self) -> io::Result<Death> {
+        if let Some(death) = self.death {
+            return Ok(death);
         }
-        let exit = reap(self.pid, true)?.expect("a blocking wait returns when there is a status");
-        self.exit = Some(exit);
-        Ok(exit)
+        if self.group && super::fds::wait_readable(&[self.pidfd.as_fd()], None)?[0] {
+            self.kill_group();
+        }
+        let death = reap(self.pid)?;
+        self.death = Some(death);
+        Ok(death)
     }
 
     /// Ends it (and its group, if it leads one) at once.
     pub fn kill(&mut self) {
-        if self.exit.is_some() {
+        if self.death.is_some() {
             return;
         }
         if self.group {
-            let _ = signal::killpg(NixPid::from_raw(self.pid.raw()), Signal::SIGKILL);
+            self.kill_group();
         }
         let _ = self.pidfd.kill();
+    }
+
+    fn kill_group(&self) {
+        let _ = signal::killpg(NixPid::from_raw(self.pid.raw()), Signal::SIGKILL);
+    }
+
+    /// Lets go of a child that does not end though it was killed, as one can that the kernel keeps waiting. Nobody
+    /// collects it before we end ourselves.
+    pub fn abandon(mut self) {
+        self.death = Some(Death { exit: Exit::Code(0), cpu_ns: 0, peak_rss: 0 });
     }
 }
 
@@ -213,24 +195,20 @@ impl Drop for Child {
     }
 }
 
-/// Collects a child that has ended; `None` if it runs on and `block` is false.
-fn reap(pid: Pid, block: bool) -> io::Result<Option<Exit>> {
-    let flags = if block { 0 } else { libc::WNOHANG };
+/// Collects a child, once it has ended.
+fn reap(pid: Pid) -> io::Result<Death> {
     loop {
         let mut status = 0;
-        // SAFETY:
-        // - `status` outlives the call; the kernel writes it only.
-        // - A null rusage is allowed and means that we do not want it.
-        let rc = unsafe { libc::wait4(pid.raw(), &raw mut status, flags, std::ptr::null_mut()) };
-        match rc {
-            0 => return Ok(None),
-            -1 => {
-                let cause = io::Error::last_os_error();
-                if cause.kind() != io::ErrorKind::Interrupted {
-                    return Err(cause);
-                }
-            }
-            _ => return Ok(Some(Exit::from_wait_status(status))),
+        // SAFETY: a `rusage` is numbers only, and all zeros are numbers.
+        let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` and `used` outlive the call; the kernel writes them only.
+        let rc = unsafe { libc::wait4(pid.raw(), &raw mut status, 0, &raw mut used) };
+        if rc != -1 {
+            return Ok(Death::from_kernel(status, &used));
+        }
+        let cause = io::Error::last_os_error();
+        if cause.kind() != io::ErrorKind::Interrupted {
+            return Err(cause);
         }
     }
 }
@@ -249,11 +227,12 @@ pub enum ForkError {
     Kernel(#[from] io::Error),
 }
 
-/// Forks this process, and runs `life` in the child, which ends with it.
+/// Forks this process, and runs `life` in the child, which ends with it. With `own_group`, the child leads a process
+/// group of its own, out of reach of the terminal's Ctrl-C, and what it leaves behind in there ends with it.
 ///
 /// # Errors
 /// [`ForkError::Threaded`] if another thread runs; [`ForkError::Kernel`] if the kernel refuses.
-pub fn fork(life: impl FnOnce() -> i32) -> Result<Child, ForkError> {
+pub fn fork(own_group: bool, life: impl FnOnce() -> i32) -> Result<Child, ForkError> {
     let threads = own_threads()?;
     if threads > 1 {
         return Err(ForkError::Threaded { threads });
@@ -265,11 +244,20 @@ pub fn fork(life: impl FnOnce() -> i32) -> Result<Child, ForkError> {
     match pid {
         -1 => Err(io::Error::last_os_error().into()),
         0 => {
+            if own_group {
+                let _ = nix::unistd::setpgid(NixPid::from_raw(0), NixPid::from_raw(0));
+            }
             // A panic must not unwind into frames that belong to the parent's life.
             let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(life)).unwrap_or(101);
             exit_now(code)
         }
-        pid => Ok(Child::adopt(Pid(pid as u32), false)?),
+        pid => {
+            // The child does the same first thing: whoever is first, neither of the two acts before it is so.
+            if own_group {
+                let _ = nix::unistd::setpgid(NixPid::from_raw(pid), NixPid::from_raw(pid));
+            }
+            Ok(Child::adopt(Pid(pid as u32), own_group)?)
+        }
     }
 }
 
@@ -351,16 +339,76 @@ mod tests {
     #[test]
     fn a_process_with_threads_is_not_forked() {
         // The test runner's own main thread is the second one.
-        let refused = fork(|| 0).unwrap_err();
+        let refused = fork(false, || 0).unwrap_err();
         assert!(matches!(refused, ForkError::Threaded { threads: 2.. }), "{refused}");
         assert!(refused.to_string().contains("use spawn or forkserver"));
     }
 
+    /// A child of this test that executes a shell line. The pipe to it ends with it.
+    fn shell(line: &str) -> Child {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("line");
+        std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (ours, theirs) = super::super::fds::stream_pair().unwrap();
+        let program = Program::at(&path);
+        let birth = Birth {
+            program: &program,
+            role: Role::Command,
+            link: theirs,
+            output: None,
+            errors: None,
+            own_group: true,
+        };
+        let child = loop {
+            // Another test's fork may hold the file open for writing for a moment.
+            match Child::spawn(Birth {
+                link: birth.link.try_clone().unwrap(),
+                output: None,
+                errors: None,
+                ..birth
+            }) {
+                Err(cause) if cause.kind() == io::ErrorKind::ExecutableFileBusy => {}
+                other => break other.unwrap(),
+            }
+        };
+        drop(birth);
+        // The line says that it is there.
+        let mut said = [0; 1];
+        io::Read::read_exact(&mut std::fs::File::from(ours), &mut said).unwrap();
+        child
+    }
+
     #[test]
-    fn exits_are_told_in_words() {
-        assert_eq!(Exit::Code(7).to_string(), "exited with code 7");
-        assert_eq!(Exit::Signal { number: 11, core: false }.to_string(), "was killed by SIGSEGV");
-        assert_eq!(Exit::Signal { number: 6, core: true }.to_string(), "was killed by SIGABRT (core dumped)");
-        assert_eq!(Exit::Signal { number: 63, core: false }.to_string(), "was killed by signal 63");
+    fn a_death_tells_what_the_child_had_used() {
+        let mut child = shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; printf . >&0; exit 7");
+        let death = child.reap().unwrap();
+        assert_eq!(death.exit, Exit::Code(7));
+        assert!(death.cpu_ns > 1_000_000 && death.peak_rss > 100_000, "{death:?}");
+        assert_eq!(child.reap().unwrap(), death, "it is told again");
+    }
+
+    #[test]
+    fn a_stopped_child_can_still_be_asked_to_end() {
+        let mut child =
+            shell("trap 'exit 3' TERM; printf . >&0; kill -STOP $$; while :; do sleep 0.01; done");
+        let stat = format!("/proc/{}/stat", child.pid());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {}
+        child.pidfd().terminate().unwrap();
+        assert_eq!(child.wait().unwrap(), Exit::Code(3));
+        assert!(child.pidfd().terminate().is_err(), "nobody is there any more");
+    }
+
+    #[test]
+    fn what_a_group_leader_leaves_behind_ends_when_it_is_collected() {
+        let mut child = shell("sleep 1000 & printf . >&0");
+        let group = NixPid::from_raw(child.pid().raw());
+        child.wait().unwrap();
+        let begun = std::time::Instant::now();
+        // A killed process is in its group until somebody has collected it, and that is not us.
+        while signal::killpg(group, None).is_ok() {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "the group lives on");
+        }
     }
 }

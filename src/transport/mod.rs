@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod frame;
+mod outgoing;
 mod stream;
 
 use std::io;
@@ -14,6 +15,7 @@ use std::os::fd::AsFd;
 
 pub use codec::CodecError;
 pub use frame::{FrameError, Frames};
+pub use outgoing::Outgoing;
 pub use stream::Stream;
 
 /// A two-way road for frames between two processes.
@@ -27,6 +29,12 @@ pub trait Link: AsFd {
     /// # Errors
     /// [`LinkError::Closed`] if the other side is gone.
     fn send(&mut self, frame: &[u8]) -> Result<(), LinkError>;
+
+    /// Sends as much of a frame as there is room for, without waiting; says whether all of it is sent.
+    ///
+    /// # Errors
+    /// As for [`Link::send`].
+    fn try_send(&mut self, outgoing: &mut Outgoing) -> Result<bool, LinkError>;
 
     /// The next frame, waiting for it; `None` once the other side has closed the road after a whole frame.
     ///

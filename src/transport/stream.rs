@@ -3,10 +3,10 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::sys::socket::{MsgFlags, recv, sendmsg};
+use nix::sys::socket::{MsgFlags, Shutdown, recv, sendmsg, shutdown};
 
 use super::frame::{self, Frames};
-use super::{Arrival, Link, LinkError};
+use super::{Arrival, Link, LinkError, Outgoing};
 use crate::sys::fds;
 
 /// One end of the road.
@@ -14,6 +14,7 @@ use crate::sys::fds;
 pub struct Stream {
     fd: OwnedFd,
     frames: Frames,
+    was_reset: bool,
 }
 
 impl Stream {
@@ -26,6 +27,16 @@ impl Stream {
         Ok((Stream::from(here), there))
     }
 
+    /// Whether the other side ended with something unread that we had sent.
+    pub fn was_reset(&self) -> bool {
+        self.was_reset
+    }
+
+    /// Says that no more frames will come from this side: the other one reads what was sent, and then the end.
+    pub fn close_sending(&self) {
+        let _ = shutdown(self.fd.as_raw_fd(), Shutdown::Write);
+    }
+
     /// Reads once into the frames; says whether anything came. Nothing read means that the road has ended.
     fn read(&mut self, flags: MsgFlags) -> io::Result<usize> {
         loop {
@@ -35,7 +46,10 @@ impl Stream {
                     return Ok(count);
                 }
                 // A side that was killed while we had more for it to read resets the road instead of ending it.
-                Err(nix::Error::ECONNRESET) => return Ok(0),
+                Err(nix::Error::ECONNRESET) => {
+                    self.was_reset = true;
+                    return Ok(0);
+                }
                 Err(nix::Error::EINTR) => {}
                 Err(cause) => return Err(cause.into()),
             }
@@ -45,7 +59,7 @@ impl Stream {
 
 impl From<OwnedFd> for Stream {
     fn from(fd: OwnedFd) -> Stream {
-        Stream { fd, frames: Frames::default() }
+        Stream { fd, frames: Frames::default(), was_reset: false }
     }
 }
 
@@ -73,6 +87,26 @@ impl Link for Stream {
             }
         }
         Ok(())
+    }
+
+    fn try_send(&mut self, outgoing: &mut Outgoing) -> Result<bool, LinkError> {
+        while !outgoing.is_sent() {
+            let parts = outgoing.rest();
+            match sendmsg::<()>(
+                self.fd.as_raw_fd(),
+                &parts,
+                &[],
+                MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
+                None,
+            ) {
+                Ok(count) => outgoing.sent(count),
+                Err(nix::Error::EAGAIN) => return Ok(false),
+                Err(nix::Error::EINTR) => {}
+                Err(nix::Error::EPIPE | nix::Error::ECONNRESET) => return Err(LinkError::Closed),
+                Err(cause) => return Err(io::Error::from(cause).into()),
+            }
+        }
+        Ok(true)
     }
 
     fn receive(&mut self) -> Result<Option<&[u8]>, LinkError> {
@@ -107,6 +141,7 @@ impl Link for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn frames_cross_and_the_end_is_told() {
@@ -121,6 +156,54 @@ mod tests {
         assert_eq!(there.try_receive().unwrap(), Arrival::Closed);
         assert_eq!(there.receive().unwrap(), None);
         assert!(matches!(there.send(b"late"), Err(LinkError::Closed)));
+    }
+
+    #[test]
+    fn a_frame_that_has_no_room_now_goes_in_pieces_and_nobody_waits() {
+        let (mut here, there) = Stream::pair().unwrap();
+        let mut there = Stream::from(there);
+        let body: Arc<[u8]> = (0..3_000_000u32).map(|byte| byte as u8).collect();
+        let mut outgoing = Outgoing::new(b"head", Arc::clone(&body)).unwrap();
+        let mut arrived = None;
+        let mut pieces = 0;
+        while arrived.is_none() {
+            pieces += usize::from(!here.try_send(&mut outgoing).unwrap());
+            if let Arrival::Frame(frame) = there.try_receive().unwrap() {
+                arrived = Some(frame.to_vec());
+            }
+        }
+        assert!(pieces > 1 && outgoing.is_sent());
+        let arrived = arrived.unwrap();
+        assert!(arrived[..4] == *b"head" && arrived[4..] == *body);
+        assert!(!outgoing.is_untouched());
+    }
+
+    #[test]
+    fn a_side_that_leaves_something_unread_is_told_from_one_that_read_all() {
+        for unread in [false, true] {
+            let (mut here, there) = Stream::pair().unwrap();
+            let mut there = Stream::from(there);
+            here.send(b"one").unwrap();
+            assert!(there.receive().unwrap().is_some());
+            if unread {
+                here.send(b"two").unwrap();
+            }
+            drop(there);
+            assert_eq!(here.try_receive().unwrap(), Arrival::Closed);
+            assert_eq!(here.was_reset(), unread);
+        }
+    }
+
+    #[test]
+    fn a_side_that_sends_no_more_can_still_receive() {
+        let (mut here, there) = Stream::pair().unwrap();
+        let mut there = Stream::from(there);
+        here.send(b"last").unwrap();
+        here.close_sending();
+        assert_eq!(there.receive().unwrap(), Some(&b"last"[..]));
+        assert_eq!(there.receive().unwrap(), None);
+        there.send(b"answer").unwrap();
+        assert_eq!(here.receive().unwrap(), Some(&b"answer"[..]));
     }
 
     #[test]

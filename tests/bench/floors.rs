@@ -16,7 +16,7 @@ use crate::Failure;
 pub(crate) fn fork() -> Result<f64, Failure> {
     let asked = clock::now();
     let (mut reader, mut writer) = std::io::pipe()?;
-    let mut child = process::fork(|| i32::from(writer.write_all(b"!").is_err()))?;
+    let mut child = process::fork(false, || i32::from(writer.write_all(b"!").is_err()))?;
     reader.read_exact(&mut [0])?;
     let ready = clock::now();
     child.wait()?;
@@ -26,7 +26,7 @@ pub(crate) fn fork() -> Result<f64, Failure> {
 /// A child of a process that is there and takes the order through a socket. Nothing that has a zygote can be faster.
 pub(crate) fn zygote() -> Result<f64, Failure> {
     let (here, there) = fds::message_pair()?;
-    let mut zygote = process::fork(|| {
+    let mut zygote = process::fork(false, || {
         fds::close_all_except(&[there.as_fd()]);
         i32::from(obey(&there).is_err())
     })?;
@@ -48,7 +48,7 @@ fn obey(road: &OwnedFd) -> Result<(), Failure> {
     fds::send_with(road.as_fd(), b"!", None)?;
     let (_, gift) = fds::receive_with(road.as_fd(), &mut [0], true)?;
     let mut writer = std::fs::File::from(gift.ok_or("no descriptor came along")?);
-    let mut child = process::fork(|| i32::from(writer.write_all(b"!").is_err()))?;
+    let mut child = process::fork(false, || i32::from(writer.write_all(b"!").is_err()))?;
     fds::receive_with(road.as_fd(), &mut [0], true)?;
     child.wait()?;
     Ok(())

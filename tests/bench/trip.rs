@@ -60,7 +60,7 @@ fn byte(road: &mut UnixStream) -> Result<(), Failure> {
 /// A child that gives every byte back, until the road to it ends.
 fn echo() -> Result<(Child, UnixStream), Failure> {
     let (here, mut there) = UnixStream::pair()?;
-    let child = process::fork(|| {
+    let child = process::fork(false, || {
         // The copy of our caller's end would keep the road from ending.
         fds::close_all_except(&[there.as_fd()]);
         let mut byte = [0];
