@@ -11,12 +11,15 @@
 //! the notice of its death. The supervisor shares nothing with a worker but the link.
 
 mod launch;
+pub mod output;
 pub mod policy;
+pub mod postmortem;
 pub mod protocol;
 mod spec;
 mod supervisor;
 pub mod worker;
 pub mod zygote;
 
+pub use postmortem::PostMortem;
 pub use spec::{FleetSpec, Start};
 pub use supervisor::{Fleet, FleetError, Settled, WorkerStart};
