@@ -242,7 +242,7 @@ pub(super) fn check_room(spec: &CompareSpec) -> Result<(), PlanError> {
     let most = spec.workers.iter().map(|lanes| lanes.get() as u64).max().unwrap_or(1);
     let uses_processes = spec.models.iter().any(|model| model.start().is_some());
     // A worker takes a link and a pidfd in the supervisor, and a pidfd in the zygote; the rest is ours.
-    let descriptors = 24 + if uses_processes { 2 * most } else { 0 };
+    let descriptors = 24 + if uses_processes { 4 * most } else { 0 };
     // The lab process, a zygote, and a runtime's threads.
     limits::check(descriptors, most + 4)
         .map_err(|error| wrong("--workers", format!("{most} workers: {error}")))?;

@@ -1,77 +1,88 @@
-//! Bringing workers into the world, and learning how they left it.
+//! Bringing workers into the world: executed, forked from the caller, or forked by a zygote.
+//!
+//! All of this belongs to the supervisor's thread: the kernel sends the signal that ends an orphan when the *thread*
+//! ends that made it. The one exception is the launch of a fleet whose workers are forked from their caller.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use super::protocol::{self, Order, ZygoteAnswer, ZygoteOrder};
+use super::protocol::{self, Order, Place, Setup};
 use super::spec::{FleetSpec, Start};
-use super::worker::{self, Handler};
-use super::zygote::LARGEST_MESSAGE;
+use super::worker::{self, Roads};
+use super::zygotes::{Said, Waiting, Zygote};
 use crate::role::Role;
 use crate::sys::fds;
 use crate::sys::pidfd::PidFd;
-use crate::sys::process::{self, Birth, Child, Exit, ForkError, Pid};
-use crate::transport::{Link, LinkError, Stream};
+use crate::sys::poll::Poll;
+use crate::sys::process::{self, Birth, Child, ForkError, Pid, Program};
+use crate::transport::{Outgoing, Stream, codec};
 
-/// Why no worker came into the world.
+/// Why a worker did not come into the world.
 #[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
+pub(super) enum StartError {
     /// The caller cannot be forked, or the kernel refuses.
     #[error(transparent)]
     Fork(#[from] ForkError),
     /// The program cannot be executed.
     #[error("cannot start `{program}`: {cause}")]
-    Exec {
-        /// The program.
-        program: String,
-        /// What the kernel says.
-        cause: io::Error,
-    },
-    /// The zygote is gone, or does not answer.
-    #[error("the zygote {0}")]
-    Zygote(String),
-    /// The handler refuses its configuration.
-    #[error("a worker refuses its configuration: {0}")]
-    Unfit(String),
-    /// A descriptor, or the road to the new process.
+    Exec { program: String, cause: io::Error },
+    /// The copy of the caller is gone, and cannot be made again.
+    #[error("the copy of the caller that workers are forked from has ended; launch the fleet anew")]
+    NoCopy,
+    /// No descriptor is left, or the like.
     #[error("cannot reach a new worker: {0}")]
-    Link(#[from] LinkError),
+    Io(#[from] io::Error),
 }
 
-impl From<io::Error> for LaunchError {
-    fn from(cause: io::Error) -> LaunchError {
-        LaunchError::Link(cause.into())
+impl StartError {
+    /// Whether the same will happen every time.
+    pub(super) fn is_for_good(&self) -> bool {
+        match self {
+            StartError::NoCopy | StartError::Fork(ForkError::Threaded { .. }) => true,
+            StartError::Exec { cause, .. } => {
+                matches!(
+                    cause.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput
+                ) || cause.raw_os_error() == Some(libc::ENOEXEC)
+            }
+            StartError::Fork(ForkError::Kernel(_)) | StartError::Io(_) => false,
+        }
     }
 }
 
 /// A worker as the kernel sees it.
 #[derive(Debug)]
 pub(super) enum Process {
+    /// A zygote was asked for it.
+    Unborn,
     /// A child of this process.
     Ours(Child),
-    /// A child of the zygote, which reaps it.
+    /// A child of a zygote, which reaps it.
     Zygotes { pid: Pid, pidfd: PidFd },
 }
 
 impl Process {
-    pub(super) fn pid(&self) -> Pid {
+    pub(super) fn pid(&self) -> Option<Pid> {
         match self {
-            Process::Ours(child) => child.pid(),
-            Process::Zygotes { pid, .. } => *pid,
+            Process::Unborn => None,
+            Process::Ours(child) => Some(child.pid()),
+            Process::Zygotes { pid, .. } => Some(*pid),
         }
     }
 
-    fn pidfd(&self) -> &PidFd {
+    pub(super) fn pidfd(&self) -> Option<&PidFd> {
         match self {
-            Process::Ours(child) => child.pidfd(),
-            Process::Zygotes { pidfd, .. } => pidfd,
+            Process::Unborn => None,
+            Process::Ours(child) => Some(child.pidfd()),
+            Process::Zygotes { pidfd, .. } => Some(pidfd),
         }
     }
 
     pub(super) fn kill(&mut self) {
         match self {
+            Process::Unborn => {}
             Process::Ours(child) => child.kill(),
             Process::Zygotes { pidfd, .. } => {
                 let _ = pidfd.kill();
@@ -80,191 +91,179 @@ impl Process {
     }
 }
 
-/// What makes workers, by one of the start methods.
+/// A worker that was just started, and the roads to it.
+#[derive(Debug)]
+pub(super) struct Newborn {
+    pub(super) process: Process,
+    pub(super) link: Stream,
+    pub(super) output: OwnedFd,
+    pub(super) errors: OwnedFd,
+    /// What it has to be told before anything else.
+    pub(super) letter: Option<Outgoing>,
+}
+
+/// What makes workers.
 #[derive(Debug)]
 pub(super) struct Launcher {
-    spec: FleetSpec,
-    source: Source,
-}
-
-/// Where workers come from.
-#[derive(Debug)]
-enum Source {
-    /// Each is executed.
-    Program,
-    /// Each is forked from this process, and inherits the handler made here.
-    Caller(Box<dyn Handler>),
-    /// Each is forked by a zygote; `None` once that was ended.
-    Zygote(Option<Zygote>),
-}
-
-#[derive(Debug)]
-struct Zygote {
-    control: OwnedFd,
-    process: Child,
-    exits: HashMap<Pid, Exit>,
-    buffer: Vec<u8>,
+    program: Program,
+    start: Start,
+    setup: Setup,
+    encoded: Arc<[u8]>,
+    zygotes: BTreeMap<u64, Zygote>,
+    /// The serial number of the one that is asked for workers, and how many reloads came before it.
+    current: Option<(u64, u32)>,
+    next: u64,
+    /// The caller has no threads yet, and may be forked.
+    is_caller: bool,
 }
 
 impl Launcher {
-    /// Makes ready to launch: for the forking methods, has the handler made that the workers will inherit.
-    pub(super) fn new(spec: FleetSpec) -> Result<Launcher, LaunchError> {
-        let source = match spec.start {
-            Start::Spawn => Source::Program,
-            Start::Fork => Source::Caller((spec.make)(&spec.config).map_err(LaunchError::Unfit)?),
-            Start::Forkserver => Source::Zygote(Some(Zygote::execute(&spec)?)),
-        };
-        Ok(Launcher { spec, source })
+    pub(super) fn new(spec: &FleetSpec) -> Launcher {
+        let mut encoded = Vec::new();
+        codec::encode(&spec.setup, &mut encoded).expect("a setup has a form on the wire");
+        Launcher {
+            program: spec.program.clone(),
+            start: spec.start,
+            setup: spec.setup.clone(),
+            encoded: encoded.into(),
+            zygotes: BTreeMap::new(),
+            current: None,
+            next: 0,
+            is_caller: spec.start == Start::Fork,
+        }
     }
 
-    /// Starts a worker. It is ready when it says so on its link.
-    pub(super) fn launch(&mut self) -> Result<(Stream, Process), LaunchError> {
-        let (mut link, theirs) = Stream::pair()?;
+    /// Starts a worker, which is ready when it says so on its link. `None`: it waits for its turn with its zygote, which
+    /// says when that has come.
+    pub(super) fn launch(
+        &mut self,
+        poll: &Poll,
+        place: Place,
+        generation: u32,
+    ) -> Result<Option<Newborn>, StartError> {
+        let is_forked = match self.start {
+            Start::Spawn => false,
+            Start::Fork => !self.is_caller,
+            Start::Forkserver => true,
+        };
+        if is_forked {
+            let zygote = self.zygote(poll, generation)?;
+            if !zygote.can_fork() {
+                zygote.wait(Waiting { place, generation });
+                return Ok(None);
+            }
+        }
+        let (link, theirs) = Stream::pair()?;
+        let (output, output_end) = fds::pipe_to_watch()?;
+        let (errors, errors_end) = fds::pipe_to_watch()?;
+        let roads = Roads { link: theirs, output: output_end, errors: errors_end };
+        let (process, letter) = match self.start {
+            Start::Spawn => (self.execute(roads)?, Some(self.preparation(place)?)),
+            Start::Fork if self.is_caller => (self.fork_caller(roads, place)?, None),
+            Start::Fork | Start::Forkserver => {
+                self.zygote(poll, generation)?.ask(place, &roads);
+                (Process::Unborn, None)
+            }
+        };
+        Ok(Some(Newborn { process, link, output, errors, letter }))
+    }
+
+    fn execute(&self, roads: Roads) -> Result<Process, StartError> {
+        let birth = Birth {
+            program: &self.program,
+            role: Role::Worker { parent: Pid::own().0 },
+            link: roads.link,
+            output: Some(roads.output),
+            errors: Some(roads.errors),
+            own_group: true,
+        };
+        Ok(Process::Ours(Child::spawn(birth).map_err(|cause| self.no_exec(cause))?))
+    }
+
+    fn no_exec(&self, cause: io::Error) -> StartError {
+        StartError::Exec { program: self.program.path().display().to_string(), cause }
+    }
+
+    fn preparation(&self, place: Place) -> Result<Outgoing, io::Error> {
+        let mut head = Vec::new();
+        protocol::write(&Order::Prepare(place), &[], &mut head).map_err(io::Error::other)?;
+        Outgoing::new(&head, Arc::clone(&self.encoded)).map_err(io::Error::other)
+    }
+
+    fn fork_caller(&self, roads: Roads, place: Place) -> Result<Process, StartError> {
         let parent = Pid::own();
-        let process = match &mut self.source {
-            Source::Program => {
-                let child = execute(&self.spec, Role::Worker { parent: parent.0 }, theirs)?;
-                configure(&mut link, &self.spec.config)?;
-                Process::Ours(child)
-            }
-            Source::Caller(handler) => {
-                Process::Ours(process::fork(false, || worker::forked(theirs, parent, handler.as_mut()))?)
-            }
-            Source::Zygote(Some(zygote)) => zygote.fork(theirs, self.spec.ready_within)?,
-            Source::Zygote(None) => return Err(LaunchError::Zygote("was ended".into())),
+        let life = || {
+            let adopted = self.program.adopt_environment();
+            if adopted.is_ok() { worker::forked(roads, parent, &self.setup, place) } else { 1 }
         };
-        Ok((link, process))
+        Ok(Process::Ours(process::fork(true, life)?))
     }
 
-    /// How a worker whose link has ended left. One that does not leave in time is killed.
-    pub(super) fn bury(&mut self, mut process: Process) -> Result<Exit, LaunchError> {
-        let within = millis(self.spec.leave_within);
-        let ended = fds::wait_readable(&[process.pidfd().as_fd()], Some(within))?;
-        if !ended[0] {
-            process.kill();
+    /// From now on the caller has threads: what is still to be forked is forked from a copy that is made here.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(super) fn leave_caller(&mut self, poll: &Poll) -> Result<(), StartError> {
+        if self.is_caller {
+            self.is_caller = false;
+            let zygote = Zygote::copy_caller(&self.program, &self.setup)?;
+            self.take_in(poll, zygote, 0)?;
         }
-        match (&mut process, &mut self.source) {
-            (Process::Ours(child), _) => Ok(child.wait()?),
-            (Process::Zygotes { pid, .. }, Source::Zygote(Some(zygote))) => {
-                zygote.exit_of(*pid, self.spec.leave_within)
-            }
-            (Process::Zygotes { .. }, _) => Err(LaunchError::Zygote("is gone".into())),
-        }
-    }
-
-    /// The zygote's number, where there is one.
-    pub(super) fn zygote(&self) -> Option<Pid> {
-        match &self.source {
-            Source::Zygote(Some(zygote)) => Some(zygote.process.pid()),
-            _ => None,
-        }
-    }
-
-    /// Ends the zygote, which kills and reaps the workers that have not left.
-    pub(super) fn close(&mut self) -> Result<(), LaunchError> {
-        let Source::Zygote(zygote) = &mut self.source else { return Ok(()) };
-        let Some(Zygote { control, mut process, .. }) = zygote.take() else { return Ok(()) };
-        drop(control);
-        let ended = fds::wait_readable(&[process.pidfd().as_fd()], Some(millis(self.spec.leave_within)))?;
-        if !ended[0] {
-            process.kill();
-        }
-        process.wait()?;
         Ok(())
     }
-}
 
-impl Drop for Launcher {
-    fn drop(&mut self) {
-        let _ = self.close();
+    /// The zygote that is asked for workers of this generation.
+    fn zygote(&mut self, poll: &Poll, generation: u32) -> Result<&mut Zygote, StartError> {
+        let current = self.current.filter(|(serial, _)| self.zygotes.contains_key(serial));
+        let serial = match current {
+            Some((serial, of)) if of >= generation || self.start == Start::Fork => serial,
+            _ if self.start == Start::Fork => return Err(StartError::NoCopy),
+            _ => {
+                let zygote = Zygote::execute(&self.program, &self.encoded);
+                let zygote = zygote.map_err(|cause| self.no_exec(cause))?;
+                self.take_in(poll, zygote, generation)?
+            }
+        };
+        self.zygotes.get_mut(&serial).ok_or(StartError::NoCopy)
     }
-}
 
-fn execute(spec: &FleetSpec, role: Role, link: OwnedFd) -> Result<Child, LaunchError> {
-    Child::spawn(Birth { program: &spec.program, role, link, output: None, errors: None, own_group: false })
-        .map_err(|cause| LaunchError::Exec { program: spec.program.path().display().to_string(), cause })
-}
-
-/// Tells an executed worker what to make its handler from.
-fn configure(link: &mut Stream, config: &[u8]) -> Result<(), LinkError> {
-    let mut order = Vec::new();
-    protocol::write(&Order::Configure, config, &mut order)?;
-    match link.send(&order) {
-        // It died at once. Whoever waits for its hello learns how.
-        Ok(()) | Err(LinkError::Closed) => Ok(()),
-        Err(cause) => Err(cause),
+    fn take_in(&mut self, poll: &Poll, zygote: Zygote, generation: u32) -> Result<u64, io::Error> {
+        let serial = self.next;
+        self.next += 1;
+        zygote.watch(poll, serial)?;
+        self.zygotes.insert(serial, zygote);
+        self.current = Some((serial, generation));
+        self.dismiss_idle();
+        Ok(serial)
     }
-}
 
-fn millis(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
-}
-
-impl Zygote {
-    fn execute(spec: &FleetSpec) -> Result<Zygote, LaunchError> {
-        let (control, theirs) = fds::message_pair()?;
-        let process = execute(spec, Role::Zygote { parent: Pid::own().0 }, theirs)?;
-        let mut zygote = Zygote { control, process, exits: HashMap::new(), buffer: vec![0; LARGEST_MESSAGE] };
-        zygote.tell(ZygoteOrder::Configure, &spec.config, None)?;
-        match zygote.next(spec.ready_within)? {
-            (ZygoteAnswer::Configured(Ok(())), _) => Ok(zygote),
-            (ZygoteAnswer::Configured(Err(reason)), _) => Err(LaunchError::Unfit(reason)),
-            (other, _) => Err(LaunchError::Zygote(format!("answered {other:?} to its configuration"))),
+    /// Something has happened to a zygote: what it says, and what its end means.
+    pub(super) fn hear(&mut self, serial: u64, said: &mut Vec<Said>) {
+        let Some(zygote) = self.zygotes.get_mut(&serial) else { return };
+        if !zygote.hear(said) {
+            self.zygotes.remove(&serial);
         }
+        self.dismiss_idle();
     }
 
-    /// One fork at a time: two sides that both send and do not receive would wait for each other.
-    fn fork(&mut self, link: OwnedFd, within: Duration) -> Result<Process, LaunchError> {
-        self.tell(ZygoteOrder::Fork, &[], Some(&link))?;
-        drop(link);
-        loop {
-            match self.next(within)? {
-                (ZygoteAnswer::Forked(Ok(pid)), Some(pidfd)) => {
-                    return Ok(Process::Zygotes { pid, pidfd: pidfd.into() });
-                }
-                (ZygoteAnswer::Forked(Err(reason)), _) => {
-                    return Err(LaunchError::Zygote(format!("says: {reason}")));
-                }
-                (ZygoteAnswer::Ended(pid, exit), _) => {
-                    self.exits.insert(pid, exit);
-                }
-                (other, _) => return Err(LaunchError::Zygote(format!("answered {other:?} to a fork"))),
+    /// A zygote that is not asked any more leaves with the last of its workers.
+    fn dismiss_idle(&mut self) {
+        let current = self.current.map(|(serial, _)| serial);
+        for (serial, zygote) in &mut self.zygotes {
+            if Some(*serial) != current && zygote.is_idle() {
+                zygote.dismiss();
             }
         }
     }
 
-    fn exit_of(&mut self, pid: Pid, within: Duration) -> Result<Exit, LaunchError> {
-        loop {
-            if let Some(exit) = self.exits.remove(&pid) {
-                return Ok(exit);
-            }
-            match self.next(within)? {
-                (ZygoteAnswer::Ended(pid, exit), _) => {
-                    self.exits.insert(pid, exit);
-                }
-                (other, _) => return Err(LaunchError::Zygote(format!("answered {other:?} unasked"))),
-            }
-        }
+    /// The processes of the zygotes.
+    pub(super) fn pids(&self) -> Vec<Pid> {
+        self.zygotes.values().map(Zygote::pid).collect()
     }
 
-    fn tell(&self, order: ZygoteOrder, payload: &[u8], gift: Option<&OwnedFd>) -> Result<(), LaunchError> {
-        let mut message = Vec::new();
-        protocol::write(&order, payload, &mut message).map_err(LinkError::from)?;
-        fds::send_with(self.control.as_fd(), &message, gift.map(AsFd::as_fd))
-            .map_err(|cause| LaunchError::Zygote(format!("cannot be told: {cause}")))
-    }
-
-    fn next(&mut self, within: Duration) -> Result<(ZygoteAnswer, Option<OwnedFd>), LaunchError> {
-        let ready = fds::wait_readable(&[self.control.as_fd()], Some(millis(within)))?;
-        if !ready[0] {
-            return Err(LaunchError::Zygote(format!("did not answer within {within:?}")));
-        }
-        let (length, gift) = fds::receive_with(self.control.as_fd(), &mut self.buffer, true)?;
-        if length == 0 {
-            let exit = self.process.wait()?;
-            return Err(LaunchError::Zygote(exit.to_string()));
-        }
-        let (answer, _) = protocol::read(&self.buffer[..length]).map_err(LinkError::from)?;
-        Ok((answer, gift))
+    /// Has every zygote leave, whose workers are gone; says whether all have left.
+    pub(super) fn close(&mut self) -> bool {
+        self.zygotes.values_mut().for_each(Zygote::dismiss);
+        self.zygotes.is_empty()
     }
 }

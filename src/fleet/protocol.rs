@@ -4,11 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::registry::Registry;
 use crate::ids::TaskId;
 use crate::probe::clock::Nanos;
 use crate::probe::usage::Usage;
 use crate::seed::mix;
-use crate::sys::process::{Exit, Pid};
+use crate::sys::limits::Ceilings;
+use crate::sys::process::{Death, Pid};
 use crate::transport::{CodecError, codec};
 
 /// The right of one worker to run one task once. An answer settles its own lease and no other.
@@ -29,23 +31,64 @@ pub struct Hello {
     pub codec: u32,
     /// The version of the package, hashed.
     pub version: u64,
+    /// The names and types of the functions, hashed.
+    pub functions: u64,
 }
 
 impl Hello {
-    /// This build's.
+    /// This program's.
     pub fn own() -> Hello {
         let version = env!("CARGO_PKG_VERSION").bytes().fold(0, |hash, byte| mix(hash, u64::from(byte)));
-        Hello { protocol: 1, codec: codec::ID, version }
+        Hello { protocol: 2, codec: codec::ID, version, functions: Registry::own().fingerprint() }
     }
+}
+
+/// A call that a worker, or its zygote, makes before its first task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errand {
+    /// Its number in the registry.
+    pub function: u32,
+    /// Its encoded input.
+    pub input: Vec<u8>,
+}
+
+/// Which worker it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its serial number.
+    pub worker: u64,
+    /// Its place in the fleet, from 0.
+    pub slot: usize,
+}
+
+/// What a worker is told before its first task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Run once for all workers, where the start method has one process that they come from; else by each.
+    pub preload: Vec<Errand>,
+    /// Run by each worker.
+    pub init: Vec<Errand>,
+    /// What each worker may use.
+    pub ceilings: Ceilings,
+    /// Whether each answer tells the worker's resident memory.
+    pub reports_resident: bool,
+    /// Where it works; `None` where its starter did.
+    pub directory: Option<std::path::PathBuf>,
 }
 
 /// To a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// Make your handler from the payload. The first message to an executed worker; a forked one has it already.
-    Configure,
-    /// Run the payload.
-    Run(Lease),
+    /// Prepare yourself as the [`Setup`] in the payload says. The first message to an executed worker; a forked one
+    /// inherits it.
+    Prepare(Place),
+    /// Run a function on the payload.
+    Run {
+        /// Which run of which task it is.
+        lease: Lease,
+        /// Which function.
+        function: u32,
+    },
     /// Tell what you have used.
     Report,
 }
@@ -64,22 +107,29 @@ pub struct Marks {
 /// From a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The handler is made, orders may come.
+    /// Everything is prepared, orders may come.
     Ready {
         /// Who speaks.
         hello: Hello,
         /// The worker's first instruction.
         born: Nanos,
     },
-    /// No handler could be made; the worker leaves.
+    /// The preparation failed; the worker leaves.
     Unfit {
         /// Why.
         reason: String,
     },
-    /// The task is done; its result is the payload.
-    Done(Lease, Marks),
-    /// The task has failed, and the worker lives on; the message is the payload.
-    Failed(Lease, Marks),
+    /// The task has ended, and the worker lives on.
+    Ended {
+        /// Which run of which task.
+        lease: Lease,
+        /// Whether the payload is its result; else it is its error.
+        is_good: bool,
+        /// When.
+        marks: Marks,
+        /// Resident memory after it, in bytes, if that was asked for.
+        resident: Option<u64>,
+    },
     /// What the worker has used so far.
     Report(Usage),
 }
@@ -87,21 +137,31 @@ pub enum Answer {
 /// To a zygote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ZygoteOrder {
-    /// Make the handler that the workers will inherit, from the payload.
-    Configure,
-    /// Fork a worker, which takes the link that comes with this message.
-    Fork,
+    /// Prepare yourself as the [`Setup`] says that is in the file that comes along.
+    Prepare,
+    /// Fork a worker, which takes the three descriptors that come along: its link, its output and its errors.
+    Fork(Place),
 }
 
 /// From a zygote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ZygoteAnswer {
-    /// The handler is made, or not.
-    Configured(Result<(), String>),
-    /// A worker was forked; its descriptor comes with this message. Or it could not be.
-    Forked(Result<Pid, String>),
+    /// Everything is prepared, or not.
+    Prepared(Result<Hello, String>),
+    /// A worker was forked; its descriptor comes along. Or it could not be.
+    Forked {
+        /// Its number.
+        worker: u64,
+        /// Its process, or why there is none.
+        pid: Result<Pid, String>,
+    },
     /// A worker has ended.
-    Ended(Pid, Exit),
+    Ended {
+        /// Its number.
+        worker: u64,
+        /// How.
+        death: Death,
+    },
 }
 
 /// Appends a message to `buffer`.
@@ -129,8 +189,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_come_back_with_their_payload(task: u64, attempt: u8, payload in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let message = Answer::Done(Lease { task: TaskId(task), attempt }, Marks { arrived: 1, started: 2, finished: 3 });
+        fn messages_come_back_with_their_payload(
+            task: u64, attempt: u8, is_good: bool, resident: Option<u64>,
+            payload in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let lease = Lease { task: TaskId(task), attempt };
+            let marks = Marks { arrived: 1, started: 2, finished: 3 };
+            let message = Answer::Ended { lease, is_good, marks, resident };
             let mut frame = Vec::new();
             write(&message, &payload, &mut frame).unwrap();
             prop_assert_eq!(read::<Answer>(&frame).unwrap(), (message, &payload[..]));
@@ -140,6 +205,7 @@ mod tests {
         fn garbage_is_an_error_and_nothing_worse(frame in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = read::<Answer>(&frame);
             let _ = read::<Order>(&frame);
+            let _ = read::<ZygoteOrder>(&frame);
             let _ = read::<ZygoteAnswer>(&frame);
         }
     }

@@ -1,58 +1,31 @@
-//! A worker's life: say ready, run one order after the other, leave when the link ends.
+//! A worker's life: prepare, say ready, run one order after the other, leave when the link ends.
 
-use std::any::Any;
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::protocol::{self, Answer, Hello, Marks, Order};
+use super::call::{self, TaskError};
+use super::protocol::{self, Answer, Hello, Marks, Order, Place, Setup};
+use super::registry::{Call, Registry};
 use crate::probe::clock::{self, Nanos};
+use crate::probe::memory::Resident;
 use crate::probe::usage::Usage;
 use crate::sys::process::{Pid, die_with, set_name};
 use crate::sys::{fds, signals};
-use crate::transport::{Link, LinkError, Stream};
+use crate::transport::{Link, LinkError, Stream, codec, frame};
 
-/// What a worker does with an order's payload.
-pub trait Handler: std::fmt::Debug {
-    /// Runs one task: reads `input`, and writes the result into `call`.
-    ///
-    /// # Errors
-    /// The task's own failure, in words. The worker lives on.
-    fn handle(&mut self, input: &[u8], call: &mut Call) -> Result<(), String>;
-}
-
-/// Makes a handler from its configuration. A plain function, so that a fork needs nothing and an exec finds it again.
-pub type MakeHandler = fn(config: &[u8]) -> Result<Box<dyn Handler>, String>;
-
-/// One call of a handler: where its result goes, and when its work began and ended.
-#[derive(Debug, Default)]
-pub struct Call {
-    started: Nanos,
-    finished: Nanos,
-    output: Vec<u8>,
-}
-
-impl Call {
-    /// Runs `work`, which is the task itself; what comes before and after it in a handler is decoding and encoding.
-    pub fn work<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        self.started = clock::now();
-        let result = work();
-        self.finished = clock::now();
-        result
-    }
-
-    /// Where the result goes.
-    pub fn output(&mut self) -> &mut Vec<u8> {
-        &mut self.output
-    }
-
-    fn marks(&self, arrived: Nanos) -> Marks {
-        let started = self.started.max(arrived);
-        Marks { arrived, started, finished: self.finished.max(started) }
-    }
+/// The descriptors that a forked worker is given.
+#[derive(Debug)]
+pub(super) struct Roads {
+    /// To its supervisor.
+    pub(super) link: OwnedFd,
+    /// What becomes its standard output.
+    pub(super) output: OwnedFd,
+    /// What becomes its standard error.
+    pub(super) errors: OwnedFd,
 }
 
 /// The life of a worker that was executed; returns its exit code.
-pub fn main(parent: u32, make: MakeHandler) -> i32 {
+pub(super) fn main(parent: u32) -> i32 {
     let born = clock::now();
     set_name(c"fleet-worker");
     signals::unblock_all();
@@ -61,79 +34,139 @@ pub fn main(parent: u32, make: MakeHandler) -> i32 {
     }
     let Ok(fd) = fds::take_link() else { return 1 };
     let mut link = Stream::from(fd);
-    let handler = match link.receive() {
-        Ok(Some(frame)) => match protocol::read::<Order>(frame) {
-            Ok((Order::Configure, config)) => make(config),
-            _ => return 1,
-        },
-        _ => return 0,
-    };
-    match handler {
-        Ok(mut handler) => serve(&mut link, handler.as_mut(), born),
-        Err(reason) => i32::from(tell(&mut link, &Answer::Unfit { reason }, &[], &mut Vec::new()).is_err()),
-    }
+    let Ok(Some(frame)) = link.receive() else { return 0 };
+    let Ok((Order::Prepare(place), setup)) = protocol::read::<Order>(frame) else { return 1 };
+    let Ok(setup) = codec::decode::<Setup>(setup) else { return 1 };
+    let preloaded = Registry::own().run_errands(&setup.preload);
+    Worker::new(link, place, born).live(preloaded, &setup)
 }
 
-/// The life of a worker that was forked with its handler made; returns its exit code.
-pub(super) fn forked(fd: OwnedFd, parent: Pid, handler: &mut dyn Handler) -> i32 {
+/// The life of a worker that was forked with its preload done; returns its exit code.
+pub(super) fn forked(roads: Roads, parent: Pid, setup: &Setup, place: Place) -> i32 {
     let born = clock::now();
-    fds::close_all_except(&[fd.as_fd()]);
+    let Roads { link, output, errors } = roads;
+    if fds::become_stdio(&output, &errors).is_err() {
+        return 1;
+    }
+    fds::close_all_except(&[link.as_fd()]);
     set_name(c"fleet-worker");
+    // The copies of these are closed already, by number.
+    std::mem::forget((output, errors));
     if !die_with(parent) {
         return 0;
     }
-    serve(&mut Stream::from(fd), handler, born)
+    Worker::new(Stream::from(link), place, born).live(Ok(()), setup)
 }
 
-fn serve(link: &mut Stream, handler: &mut dyn Handler, born: Nanos) -> i32 {
-    match try_serve(link, handler, born) {
-        // A supervisor that left is no failure of ours.
-        Ok(()) | Err(LinkError::Closed) => 0,
-        Err(_) => 1,
+/// The largest result of a task, in bytes once it is encoded; an answer has some bytes more.
+pub const LARGEST_RESULT: usize = frame::LARGEST - 1024;
+
+struct Worker {
+    link: Stream,
+    place: Place,
+    born: Nanos,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    fn new(link: Stream, place: Place, born: Nanos) -> Worker {
+        Worker { link, place, born, buffer: Vec::new() }
     }
-}
 
-fn try_serve(link: &mut Stream, handler: &mut dyn Handler, born: Nanos) -> Result<(), LinkError> {
-    let mut buffer = Vec::new();
-    tell(link, &Answer::Ready { hello: Hello::own(), born }, &[], &mut buffer)?;
-    let mut call = Call::default();
-    while let Some(frame) = link.receive()? {
-        let arrived = clock::now();
-        let (order, input) = protocol::read::<Order>(frame)?;
-        match order {
-            // It has its handler already; a supervisor of ours does not send this.
-            Order::Configure => return Ok(()),
-            Order::Report => {
-                let usage = Usage::of_this_process()?;
-                tell(link, &Answer::Report(usage), &[], &mut buffer)?;
-            }
-            Order::Run(lease) => {
-                call.output.clear();
-                // A panic is the task's failure, and the next task meets the handler as the panic left it.
-                let result = catch_unwind(AssertUnwindSafe(|| handler.handle(input, &mut call)))
-                    .unwrap_or_else(|panic| Err(panic_message(&*panic)));
-                let marks = call.marks(arrived);
-                match result {
-                    Ok(()) => tell(link, &Answer::Done(lease, marks), &call.output, &mut buffer)?,
-                    Err(message) => {
-                        tell(link, &Answer::Failed(lease, marks), message.as_bytes(), &mut buffer)?;
+    fn live(mut self, preloaded: Result<(), String>, setup: &Setup) -> i32 {
+        call::keep_panics();
+        let prepared = preloaded.and_then(|()| prepare(setup));
+        let lived = match prepared {
+            Ok(()) => self.serve(setup.reports_resident),
+            Err(reason) => self.tell(&Answer::Unfit { reason }, &[]),
+        };
+        let _ = std::io::stdout().flush();
+        match lived {
+            // A supervisor that left is no failure of ours.
+            Ok(()) | Err(LinkError::Closed) => 0,
+            Err(_) => 1,
+        }
+    }
+
+    fn serve(&mut self, reports_resident: bool) -> Result<(), LinkError> {
+        let mut resident = if reports_resident { Resident::open().ok() } else { None };
+        self.tell(&Answer::Ready { hello: Hello::own(), born: self.born }, &[])?;
+        let mut call = Call::default();
+        while let Some(frame) = self.link.receive()? {
+            let arrived = clock::now();
+            let (order, input) = protocol::read::<Order>(frame)?;
+            match order {
+                // It is prepared already; a supervisor of ours does not send this.
+                Order::Prepare(_) => return Ok(()),
+                Order::Report => {
+                    let usage = Usage::of_this_process()?;
+                    self.tell(&Answer::Report(usage), &[])?;
+                }
+                Order::Run { lease, function } => {
+                    let run = || Registry::own().run(function, input, &mut call);
+                    let result = call::during(lease, self.place.slot, run);
+                    // What the task has printed belongs to it, not to the next one.
+                    let _ = std::io::stdout().flush();
+                    let started = call.started.max(arrived);
+                    let marks = Marks { arrived, started, finished: call.finished.max(started) };
+                    let resident = resident.as_mut().and_then(|resident| resident.read().ok());
+                    let ended = |is_good| Answer::Ended { lease, is_good, marks, resident };
+                    match result {
+                        Ok(()) if call.output.len() > LARGEST_RESULT => {
+                            let bytes = call.output.len();
+                            let error =
+                                format!("its result is {bytes} bytes, and {LARGEST_RESULT} is the most");
+                            self.tell(&ended(false), &encoded(&TaskError::said(error))?)?;
+                        }
+                        Ok(()) => self.tell(&ended(true), &call.output)?,
+                        Err(error) => self.tell(&ended(false), &encoded(&error)?)?,
                     }
+                    call.forget_much();
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn tell(&mut self, answer: &Answer, payload: &[u8]) -> Result<(), LinkError> {
+        self.buffer.clear();
+        protocol::write(answer, payload, &mut self.buffer)?;
+        let told = self.link.send(&self.buffer);
+        forget_much(&mut self.buffer);
+        told
+    }
 }
 
-fn tell(link: &mut Stream, answer: &Answer, payload: &[u8], buffer: &mut Vec<u8>) -> Result<(), LinkError> {
-    buffer.clear();
-    protocol::write(answer, payload, buffer)?;
-    link.send(buffer)
+fn encoded(error: &TaskError) -> Result<Vec<u8>, LinkError> {
+    let mut bytes = Vec::new();
+    codec::encode(error, &mut bytes)?;
+    Ok(bytes)
 }
 
-/// What a panic said.
-pub fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panicked: {}", text.as_deref().unwrap_or("no message"))
+impl Call {
+    /// After a task: what a large result took is given back.
+    fn forget_much(&mut self) {
+        self.output.clear();
+        forget_much(&mut self.output);
+        (self.started, self.finished) = (0, 0);
+    }
+}
+
+/// More room than this, in bytes, is not kept from one task to the next.
+const KEPT: usize = 64 << 10;
+
+fn forget_much(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT {
+        *buffer = Vec::new();
+    }
+}
+
+/// What a worker does for itself before its first task.
+fn prepare(setup: &Setup) -> Result<(), String> {
+    if let Some(directory) = &setup.directory {
+        std::env::set_current_dir(directory)
+            .map_err(|cause| format!("cannot work in {}: {cause}", directory.display()))?;
+    }
+    setup.ceilings.apply().map_err(|cause| format!("cannot limit itself: {cause}"))?;
+    Registry::own().run_errands(&setup.init)
 }

@@ -1,40 +1,51 @@
-//! A zygote: a small process that was executed, has one thread, makes the handler once, and forks workers that
-//! inherit it. It reaps its workers and tells the supervisor how each one ended. When its control road ends, it kills what is
-//! left and leaves.
+//! A zygote: a small process with one thread that is prepared once, and forks workers which inherit that. It reaps its
+//! workers and tells the supervisor how each one ended. When its control road ends, it kills what is left and leaves.
 
-use std::io;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::protocol::{self, ZygoteAnswer, ZygoteOrder};
-use super::worker::{self, Handler, MakeHandler};
+use super::protocol::{self, Hello, Place, Setup, ZygoteAnswer, ZygoteOrder};
+use super::registry::Registry;
+use super::worker::{self, Roads};
 use crate::sys::process::{self, Child, Pid, die_with, set_name};
 use crate::sys::{fds, signals};
+use crate::transport::codec;
 
-/// The largest message on a control road, in bytes: a configuration goes through it, payloads do not.
-pub(super) const LARGEST_MESSAGE: usize = 64 << 10;
+/// The largest message on a control road, in bytes. A setup, which may be of any size, comes as a file.
+pub(super) const LARGEST_MESSAGE: usize = 4 << 10;
 
 /// The life of a zygote that was executed; returns its exit code.
-pub fn main(parent: u32, make: MakeHandler) -> i32 {
+pub(super) fn main(parent: u32) -> i32 {
     if !die_with(Pid(parent)) {
         return 0;
     }
-    fds::take_link().map_or(1, |control| live(&control, make))
-}
-
-fn live(control: &OwnedFd, make: MakeHandler) -> i32 {
+    let Ok(control) = fds::take_link() else { return 1 };
     set_name(c"fleet-zygote");
     signals::unblock_all();
-    let mut zygote =
-        Zygote { control, make, handler: None, workers: Vec::new(), buffer: vec![0; LARGEST_MESSAGE] };
+    live(&control, None)
+}
+
+/// The life of a zygote that was forked from a caller that is prepared already; returns its exit code.
+pub(super) fn forked(control: &OwnedFd, parent: Pid, setup: Setup) -> i32 {
+    fds::close_all_except(&[control.as_fd()]);
+    set_name(c"fleet-zygote");
+    if !die_with(parent) {
+        return 0;
+    }
+    live(control, Some(setup))
+}
+
+fn live(control: &OwnedFd, setup: Option<Setup>) -> i32 {
+    let mut zygote = Zygote { control, setup, workers: BTreeMap::new(), buffer: vec![0; LARGEST_MESSAGE] };
     while let Ok(true) = zygote.turn() {}
     0
 }
 
 struct Zygote<'a> {
     control: &'a OwnedFd,
-    make: MakeHandler,
-    handler: Option<Box<dyn Handler>>,
-    workers: Vec<Child>,
+    setup: Option<Setup>,
+    workers: BTreeMap<u64, Child>,
     buffer: Vec<u8>,
 }
 
@@ -42,54 +53,63 @@ impl Zygote<'_> {
     /// Waits for an order or a death, and deals with it; false once the supervisor is gone.
     fn turn(&mut self) -> io::Result<bool> {
         let mut watched: Vec<BorrowedFd<'_>> = vec![self.control.as_fd()];
-        watched.extend(self.workers.iter().map(|worker| worker.pidfd().as_fd()));
+        watched.extend(self.workers.values().map(|worker| worker.pidfd().as_fd()));
         let ready = fds::wait_readable(&watched, None)?;
-        for index in (0..self.workers.len()).rev().filter(|index| ready[index + 1]) {
-            let mut ended = self.workers.swap_remove(index);
-            let exit = ended.wait()?;
-            self.tell(&ZygoteAnswer::Ended(ended.pid(), exit), None)?;
+        let ended = self.workers.keys().zip(&ready[1..]).filter(|(_, ended)| **ended);
+        for worker in ended.map(|(worker, _)| *worker).collect::<Vec<_>>() {
+            if let Some(mut ended) = self.workers.remove(&worker) {
+                let death = ended.reap()?;
+                self.tell(&ZygoteAnswer::Ended { worker, death }, None)?;
+            }
         }
         if ready[0] { self.obey() } else { Ok(true) }
     }
 
     fn obey(&mut self) -> io::Result<bool> {
-        let (length, gift) = fds::receive_with(self.control.as_fd(), &mut self.buffer, true)?;
+        let (length, gifts) = fds::receive_with(self.control.as_fd(), &mut self.buffer, true)?;
         if length == 0 {
             return Ok(false);
         }
-        let (order, config) =
-            protocol::read::<ZygoteOrder>(&self.buffer[..length]).map_err(io::Error::other)?;
-        match (order, gift) {
-            (ZygoteOrder::Configure, _) => {
-                let made = (self.make)(config).map(|handler| self.handler = Some(handler));
-                self.tell(&ZygoteAnswer::Configured(made), None)?;
+        let (order, _) = protocol::read::<ZygoteOrder>(&self.buffer[..length]).map_err(io::Error::other)?;
+        match order {
+            ZygoteOrder::Prepare => {
+                let mut bytes = Vec::new();
+                let file = gifts.into_iter().next().ok_or_else(|| io::Error::other("no setup came along"))?;
+                std::fs::File::from(file).read_to_end(&mut bytes)?;
+                let setup: Setup = codec::decode(&bytes).map_err(io::Error::other)?;
+                let prepared = Registry::own().run_errands(&setup.preload).map(|()| Hello::own());
+                self.setup = Some(setup);
+                self.tell(&ZygoteAnswer::Prepared(prepared), None)?;
             }
-            (ZygoteOrder::Fork, Some(link)) => self.fork(link)?,
-            (ZygoteOrder::Fork, None) => {
-                self.tell(&ZygoteAnswer::Forked(Err("no link came along".into())), None)?;
-            }
+            ZygoteOrder::Fork(place) => self.fork(place, gifts)?,
         }
         Ok(true)
     }
 
-    fn fork(&mut self, link: OwnedFd) -> io::Result<()> {
-        let Some(handler) = self.handler.as_mut() else {
-            return self.tell(&ZygoteAnswer::Forked(Err("the zygote is not configured".into())), None);
+    fn fork(&mut self, place: Place, gifts: Vec<OwnedFd>) -> io::Result<()> {
+        let worker = place.worker;
+        let refuse = |why: &str| ZygoteAnswer::Forked { worker, pid: Err(why.to_owned()) };
+        let Ok([link, output, errors]) = <[OwnedFd; 3]>::try_from(gifts) else {
+            return self.tell(&refuse("three descriptors did not come along"), None);
         };
-        let parent = Pid::own();
-        match process::fork(false, || worker::forked(link, parent, handler.as_mut())) {
+        let Some(setup) = &self.setup else {
+            return self.tell(&refuse("the zygote is not prepared"), None);
+        };
+        let (roads, parent) = (Roads { link, output, errors }, Pid::own());
+        match process::fork(true, || worker::forked(roads, parent, setup, place)) {
             Ok(child) => {
-                self.tell(&ZygoteAnswer::Forked(Ok(child.pid())), Some(child.pidfd().as_fd()))?;
-                self.workers.push(child);
+                let forked = ZygoteAnswer::Forked { worker, pid: Ok(child.pid()) };
+                self.tell(&forked, Some(child.pidfd().as_fd()))?;
+                self.workers.insert(worker, child);
                 Ok(())
             }
-            Err(cause) => self.tell(&ZygoteAnswer::Forked(Err(cause.to_string())), None),
+            Err(cause) => self.tell(&refuse(&cause.to_string()), None),
         }
     }
 
     fn tell(&self, answer: &ZygoteAnswer, gift: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut message = Vec::new();
         protocol::write(answer, &[], &mut message).map_err(io::Error::other)?;
-        fds::send_with(self.control.as_fd(), &message, gift)
+        fds::send_with(self.control.as_fd(), &message, gift.as_slice())
     }
 }

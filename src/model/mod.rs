@@ -10,10 +10,11 @@ mod threads;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{FleetError, Start};
+use crate::fleet::{LaunchError, PostMortem, Start};
 use crate::ids::{Digest, Lanes, TaskId};
 use crate::probe::clock::Nanos;
 use crate::probe::stamps::Stamps;
@@ -21,7 +22,7 @@ use crate::probe::usage::Usage;
 use crate::seed::Seed;
 use crate::sys::process::Pid;
 use crate::workload::Workload;
-pub use processes::make_handler;
+pub use processes::register;
 
 /// A way of running tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -131,9 +132,12 @@ pub struct LaneStart {
 /// Why an executor could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// A worker process could not be had, or died.
+    /// Worker processes could not be had.
     #[error(transparent)]
-    Fleet(#[from] FleetError),
+    Launch(#[from] LaunchError),
+    /// A worker process died at a task.
+    #[error("{0}")]
+    WorkerDied(Arc<PostMortem>),
     /// A thread, or the runtime, could not be had.
     #[error("cannot start {what}: {cause}")]
     Start {

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::collect::Collector;
 use super::serial::in_process;
 use super::{Completion, Executor, Job, LaneStart, ModelError};
-use crate::fleet::worker::panic_message;
+use crate::fleet::panic_message;
 use crate::ids::TaskId;
 use crate::probe::clock::{self, Nanos};
 use crate::sys::cpu::Cpus;
@@ -63,7 +63,7 @@ impl Shared {
             tokio::time::sleep(time).await;
         }
         let computed = std::panic::catch_unwind(|| self.bench.compute(task));
-        let answer = computed.unwrap_or_else(|panic| Err(panic_message(&*panic)));
+        let answer = computed.unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(&*panic))));
         let finished = clock::now();
         let stamps = in_process(submitted, assigned, started, finished, finished);
         // Before the lane is free again, so that what happens on one lane is told in its order.

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use super::collect::Collector;
 use super::serial::in_process;
 use super::{Completion, Executor, Job, LaneStart, ModelError};
-use crate::fleet::worker::panic_message;
+use crate::fleet::panic_message;
 use crate::ids::TaskId;
 use crate::probe::clock::{self, Nanos};
 use crate::workload::Bench;
@@ -63,7 +63,8 @@ impl Shared {
             let assigned = next.queued.max(free_since);
             let started = clock::now();
             let computed = std::panic::catch_unwind(|| bench.run(next.task));
-            let answer = computed.unwrap_or_else(|panic| Err(panic_message(&*panic)));
+            let answer =
+                computed.unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(&*panic))));
             let finished = clock::now();
             free_since = finished;
             let stamps = in_process(next.submitted, assigned, started, finished, free_since);

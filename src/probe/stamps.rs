@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lane is free ─▶ assigned ─▶ encoded ─▶ arrived ─▶ started ─▶ finished ─▶ received ─▶ settled ─▶ lane is free
-//!        queue wait     encode    transport    decode     compute     reply       decode
+//!        queue wait     encode    transport    decode     compute     reply      taken in
 //! ```
 //!
 //! On one lane each moment follows the one before, so the parts of all its tasks fill its time without gap or overlap.
@@ -28,6 +28,6 @@ pub struct Stamps {
     pub finished: Nanos,
     /// The answer was back.
     pub received: Nanos,
-    /// The answer was decoded, and the lane free again.
+    /// The answer was taken in, and the lane free again.
     pub settled: Nanos,
 }

@@ -26,12 +26,12 @@ pub fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
-/// Sends one message, and with it at most one descriptor.
+/// Sends one message, and with it a few descriptors.
 ///
 /// # Errors
 /// If the other side is gone.
-pub fn send_with(road: BorrowedFd<'_>, bytes: &[u8], gift: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let raw: Vec<RawFd> = gift.iter().map(AsRawFd::as_raw_fd).collect();
+pub fn send_with(road: BorrowedFd<'_>, bytes: &[u8], gifts: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let raw: Vec<RawFd> = gifts.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
     let control: &[ControlMessage<'_>] = if raw.is_empty() { &[] } else { &rights };
     loop {
@@ -43,7 +43,10 @@ pub fn send_with(road: BorrowedFd<'_>, bytes: &[u8], gift: Option<BorrowedFd<'_>
     }
 }
 
-/// Receives one message into `buffer` and the descriptor that came with it. No bytes: the other side is gone.
+/// The most descriptors that come with one message.
+const MOST_GIFTS: usize = 4;
+
+/// Receives one message into `buffer` and the descriptors that came with it. No bytes: the other side is gone.
 ///
 /// # Errors
 /// What the kernel says; [`io::ErrorKind::WouldBlock`] if `wait` is false and nothing has come.
@@ -51,9 +54,9 @@ pub fn receive_with(
     road: BorrowedFd<'_>,
     buffer: &mut [u8],
     wait: bool,
-) -> io::Result<(usize, Option<OwnedFd>)> {
+) -> io::Result<(usize, Vec<OwnedFd>)> {
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | if wait { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
-    let mut space = cmsg_space!(RawFd);
+    let mut space = cmsg_space!([RawFd; MOST_GIFTS]);
     let mut parts = [IoSliceMut::new(buffer)];
     let message = loop {
         match recvmsg::<()>(road.as_raw_fd(), &mut parts, Some(&mut space), flags) {
@@ -61,16 +64,16 @@ pub fn receive_with(
             other => break other?,
         }
     };
-    let mut gift = None;
+    let mut gifts = Vec::new();
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(fds) = control {
             for fd in fds {
                 // SAFETY: the kernel made this descriptor for us just now, and nobody else knows its number.
-                gift = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+                gifts.push(unsafe { OwnedFd::from_raw_fd(fd) });
             }
         }
     }
-    Ok((message.bytes, gift))
+    Ok((message.bytes, gifts))
 }
 
 /// Takes the link that arrived as standard input, and leaves `/dev/null` in its place.
@@ -82,6 +85,40 @@ pub fn take_link() -> io::Result<OwnedFd> {
     let nothing = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     Ok(link)
+}
+
+/// Makes these two the standard output and the standard error of this process, and `/dev/null` its standard input.
+///
+/// # Errors
+/// If a descriptor cannot be had.
+pub fn become_stdio(output: &OwnedFd, errors: &OwnedFd) -> io::Result<()> {
+    let nothing = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(output)?;
+    Ok(rustix::stdio::dup2_stderr(errors)?)
+}
+
+/// A pipe: where to read, and where to write. Reading from it never waits.
+///
+/// # Errors
+/// If no descriptor is left.
+pub fn pipe_to_watch() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let flags = rustix::fs::fcntl_getfl(&reader)?;
+    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)?;
+    Ok((reader, writer))
+}
+
+/// Reads what is there; `None` where that is nothing yet, and no bytes at the end.
+///
+/// # Errors
+/// What the kernel says.
+pub fn read_now(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut *buffer)) {
+        Ok(count) => Ok(Some(count)),
+        Err(rustix::io::Errno::AGAIN) => Ok(None),
+        Err(cause) => Err(cause.into()),
+    }
 }
 
 /// Closes every descriptor above standard error, except those to `keep`.
@@ -151,12 +188,12 @@ mod tests {
     fn a_descriptor_travels_with_its_message() {
         let (here, there) = message_pair().unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
-        send_with(here.as_fd(), b"take this", Some(writer.as_fd())).unwrap();
+        send_with(here.as_fd(), b"take this", &[writer.as_fd()]).unwrap();
         drop(writer);
         let mut buffer = [0; 64];
-        let (length, gift) = receive_with(there.as_fd(), &mut buffer, true).unwrap();
+        let (length, mut gifts) = receive_with(there.as_fd(), &mut buffer, true).unwrap();
         assert_eq!(&buffer[..length], b"take this");
-        std::fs::File::from(gift.expect("a descriptor came along")).write_all(b"through").unwrap();
+        std::fs::File::from(gifts.pop().expect("a descriptor came along")).write_all(b"through").unwrap();
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");
@@ -168,7 +205,7 @@ mod tests {
         let nothing = receive_with(there.as_fd(), &mut [0; 8], false).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
         drop(here);
-        let (length, gift) = receive_with(there.as_fd(), &mut [0; 8], false).unwrap();
-        assert!(length == 0 && gift.is_none());
+        let (length, gifts) = receive_with(there.as_fd(), &mut [0; 8], false).unwrap();
+        assert!(length == 0 && gifts.is_empty());
     }
 }

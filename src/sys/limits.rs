@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 
 use super::cgroup;
 
@@ -30,6 +31,36 @@ pub enum LimitError {
         /// What to do about it.
         remedy: &'static str,
     },
+}
+
+/// What a process may use, as far as the kernel limits a single process (`setrlimit`). Each limit is inherited by what
+/// the process starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ceilings {
+    /// Address space, in bytes: more cannot be mapped, and an allocation that needs it fails.
+    pub address_space: Option<u64>,
+    /// CPU time, in seconds: SIGXCPU at it, and SIGKILL a second later.
+    pub cpu_seconds: Option<u64>,
+    /// Descriptors.
+    pub open_files: Option<u64>,
+    /// The largest core file, in bytes; 0 for none.
+    pub core: Option<u64>,
+}
+
+impl Ceilings {
+    /// Sets them for this process.
+    ///
+    /// # Errors
+    /// If one is above what this process may still have.
+    pub fn apply(&self) -> io::Result<()> {
+        let set = |resource, soft: Option<u64>, above: u64| -> io::Result<()> {
+            soft.map_or(Ok(()), |soft| Ok(setrlimit(resource, soft, soft.saturating_add(above))?))
+        };
+        set(Resource::RLIMIT_AS, self.address_space, 0)?;
+        set(Resource::RLIMIT_CPU, self.cpu_seconds, 1)?;
+        set(Resource::RLIMIT_NOFILE, self.open_files, 0)?;
+        set(Resource::RLIMIT_CORE, self.core, 0)
+    }
 }
 
 /// Memory that can be had without swapping, as the kernel estimates it (MemAvailable), in bytes.

@@ -10,6 +10,8 @@ mod exit;
 pub mod fds;
 pub mod limits;
 pub mod pidfd;
+pub mod poll;
 pub mod process;
+mod program;
 pub mod signals;
 pub mod terminal;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{self, Signal};
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::pidfd::PidFd;
 
 pub use super::exit::{Death, Exit};
+pub use super::program::Program;
 use crate::role::Role;
 
 /// The number of a process.
@@ -42,37 +43,6 @@ impl Pid {
 
     fn raw(self) -> libc::pid_t {
         self.0 as libc::pid_t
-    }
-}
-
-/// Which program our processes are made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    path: PathBuf,
-    environment: Vec<(String, String)>,
-}
-
-impl Program {
-    /// The program that runs now, even when its file was replaced or removed meanwhile.
-    pub fn own() -> Program {
-        Program::at("/proc/self/exe")
-    }
-
-    /// The program at `path`, which must call [`Role::of_this_process`] first thing.
-    pub fn at(path: impl Into<PathBuf>) -> Program {
-        Program { path: path.into(), environment: Vec::new() }
-    }
-
-    /// The same, with a variable in its environment, and in that of all it starts.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: &str) -> Program {
-        self.environment.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Where it stands.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -113,6 +83,10 @@ impl Child {
     pub fn spawn(birth: Birth<'_>) -> io::Result<Child> {
         let mut command = Command::new(birth.program.path());
         command.arg0("fleet").args(birth.role.arguments());
+        if let Some(kept) = &birth.program.kept {
+            command.env_clear();
+            command.envs(kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        }
         command.envs(birth.program.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::from(birth.link)).stdout(birth.output.map_or_else(Stdio::null, Stdio::from));
         if let Some(errors) = birth.errors {
@@ -285,6 +259,21 @@ pub fn die_with(parent: Pid) -> bool {
 /// If `/proc` cannot be read.
 pub fn own_threads() -> io::Result<usize> {
     Ok(std::fs::metadata("/proc/self/task")?.nlink().saturating_sub(2) as usize)
+}
+
+/// The number of the calling thread.
+pub fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// Waits until a thread that was joined is gone from the kernel's books too, which is a little later: only then may a
+/// process fork that has no other.
+pub fn wait_for_thread_to_vanish(thread: u32) {
+    let path = format!("/proc/self/task/{thread}");
+    let begun = std::time::Instant::now();
+    while Path::new(&path).exists() && begun.elapsed() < std::time::Duration::from_millis(100) {
+        std::thread::yield_now();
+    }
 }
 
 /// The children of this process's threads that have not been reaped.

@@ -30,6 +30,11 @@ pub fn unblock_all() {
     let _ = SigSet::empty().thread_set_mask();
 }
 
+/// Keeps every signal away from this thread: the others of its process have them.
+pub fn block_all() {
+    let _ = SigSet::all().thread_set_mask();
+}
+
 /// Wishes to end, collected instead of obeyed.
 #[derive(Debug)]
 pub struct Wishes {

@@ -4,6 +4,7 @@
 //! place in a few lines. The hello carries [`ID`], so that two sides with different codecs part at once.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
+use bincode::error::{DecodeError, EncodeError};
 use serde::{Deserialize, Serialize};
 
 use super::frame;
@@ -20,14 +21,31 @@ const SETTINGS: Configuration<LittleEndian, Fixint, Limit<{ frame::LARGEST }>> =
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
     /// The value has no form on the wire.
-    #[error("cannot encode a message: {0}")]
-    Encode(#[from] bincode::error::EncodeError),
+    #[error("cannot encode a message: {}", encode_words(.0))]
+    Encode(#[from] EncodeError),
     /// The bytes mean nothing.
-    #[error("cannot decode a message: {0}")]
-    Decode(#[from] bincode::error::DecodeError),
+    #[error("cannot decode a message: {}", decode_words(.0))]
+    Decode(#[from] DecodeError),
     /// The bytes mean something, and more follows.
     #[error("cannot decode a message: {0} bytes too many")]
     Trailing(usize),
+}
+
+/// What the value's own code said, as it said it; else the codec's words.
+fn encode_words(cause: &EncodeError) -> String {
+    match cause {
+        EncodeError::OtherString(words) => words.clone(),
+        EncodeError::Other(words) => (*words).to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn decode_words(cause: &DecodeError) -> String {
+    match cause {
+        DecodeError::OtherString(words) => words.clone(),
+        DecodeError::Other(words) => (*words).to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// Appends the bytes of `value` to `buffer`.

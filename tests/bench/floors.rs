@@ -34,7 +34,7 @@ pub(crate) fn zygote() -> Result<f64, Failure> {
     fds::receive_with(here.as_fd(), &mut [0], true)?;
     let asked = clock::now();
     let (mut reader, writer) = std::io::pipe()?;
-    fds::send_with(here.as_fd(), b"!", Some(writer.as_fd()))?;
+    fds::send_with(here.as_fd(), b"!", &[writer.as_fd()])?;
     drop(writer);
     reader.read_exact(&mut [0])?;
     let ready = clock::now();
@@ -45,9 +45,9 @@ pub(crate) fn zygote() -> Result<f64, Failure> {
 
 /// Says that it is there, forks one child, and stays until the road ends.
 fn obey(road: &OwnedFd) -> Result<(), Failure> {
-    fds::send_with(road.as_fd(), b"!", None)?;
-    let (_, gift) = fds::receive_with(road.as_fd(), &mut [0], true)?;
-    let mut writer = std::fs::File::from(gift.ok_or("no descriptor came along")?);
+    fds::send_with(road.as_fd(), b"!", &[])?;
+    let (_, mut gift) = fds::receive_with(road.as_fd(), &mut [0], true)?;
+    let mut writer = std::fs::File::from(gift.pop().ok_or("no descriptor came along")?);
     let mut child = process::fork(false, || i32::from(writer.write_all(b"!").is_err()))?;
     fds::receive_with(road.as_fd(), &mut [0], true)?;
     child.wait()?;

@@ -25,6 +25,7 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
+use fleet::fleet::Function;
 use fleet::probe::noise::Reading;
 use fleet::report::{self, Charset, Face, Paint, Width};
 use fleet::sys::cpu::Cpus;
@@ -37,12 +38,14 @@ use table::Ratios;
 type Failure = Box<dyn Error>;
 
 fn main() -> ExitCode {
+    // The fleets measured here have this program's own workers, which live and end in here.
+    let echo = fleet::fleet::init(|registry| registry.function("echo", Ok::<u64, String>));
     let Some(args) = Args::read(std::env::args().skip(1)).transpose() else {
         // `cargo test --all-targets` passes by here; it asks whether the file builds, not how fast we are.
         say("nothing is measured without --bench: run scripts/bench");
         return ExitCode::SUCCESS;
     };
-    match args.and_then(|args| run(&args)) {
+    match args.and_then(|args| run(&args, echo)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(cause) => {
             say(&format!("error: {cause}"));
@@ -51,14 +54,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<(), Failure> {
+fn run(args: &Args, echo: Function<u64, u64>) -> Result<(), Failure> {
     let passes = args.passes;
     let cpus = Cpus::read();
     let before = Reading::take(&cpus.allowed)?;
     // What forks this process comes first, and what gives it threads last.
     let forks = starts::forked(passes)?;
     let spawns = starts::spawned(passes, &args.tiny)?;
-    let trip = trip::rows(passes)?;
+    let trip = trip::rows(passes, echo)?;
     let help = command::help(passes)?;
     let compare = command::compare(passes)?;
     let harness = harness::rows(passes)?;

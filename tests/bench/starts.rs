@@ -3,12 +3,6 @@
 use std::path::Path;
 
 use fleet::fleet::{Fleet, FleetSpec, Start};
-use fleet::ids::Lanes;
-use fleet::model::make_handler;
-use fleet::seed::Seed;
-use fleet::sys::process::Program;
-use fleet::transport::codec;
-use fleet::workload::Workload;
 
 use crate::passes::{Side, interleaved};
 use crate::table::Row;
@@ -46,18 +40,15 @@ pub(crate) fn spawned(passes: usize, tiny: &Path) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// A fleet of one worker that does next to nothing.
+/// A fleet of one worker.
 pub(crate) fn fleet_of_one(start: Start) -> Result<Fleet, Failure> {
-    let mut config = Vec::new();
-    codec::encode(&(Workload::Cpu { iterations: 1 }, Seed(1)), &mut config)?;
-    let program = Program::at(env!("CARGO_BIN_EXE_fleet"));
-    Ok(Fleet::launch(FleetSpec { program, ..FleetSpec::new(start, Lanes::ONE, make_handler, config) })?)
+    Ok(Fleet::launch(FleetSpec::new(1).start(start))?)
 }
 
 /// From asking for a worker to knowing that it is ready. The zygote, where there is one, is there before.
 fn ready(start: Start) -> Result<f64, Failure> {
     let fleet = fleet_of_one(start)?;
     let worker = fleet.starts()[0];
-    fleet.stop()?;
+    fleet.stop();
     Ok((worker.ready - worker.asked) as f64)
 }

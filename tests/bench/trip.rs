@@ -4,12 +4,10 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use fleet::fleet::{Fleet, Start};
-use fleet::ids::TaskId;
+use fleet::fleet::{Fleet, Function, Start};
 use fleet::probe::clock;
 use fleet::sys::fds;
 use fleet::sys::process::{self, Child};
-use fleet::transport::codec;
 
 use crate::passes::{Side, interleaved};
 use crate::starts::fleet_of_one;
@@ -23,13 +21,13 @@ const SAMPLES: usize = 10;
 const TRIPS: u32 = 50;
 
 /// A task through a worker, by a byte through a pair of sockets.
-pub(crate) fn rows(passes: usize) -> Result<Vec<Row>, Failure> {
+pub(crate) fn rows(passes: usize, function: Function<u64, u64>) -> Result<Vec<Row>, Failure> {
     say("sending tasks to a worker, and bytes to a child …");
     let (mut echo, mut road) = echo()?;
-    let mut fleet = fleet_of_one(Start::Spawn)?;
-    let sides: [Side<'_>; 2] = [&mut || timed(|| task(&mut fleet)), &mut || timed(|| byte(&mut road))];
+    let fleet = fleet_of_one(Start::Spawn)?;
+    let sides: [Side<'_>; 2] = [&mut || timed(|| task(&fleet, function)), &mut || timed(|| byte(&mut road))];
     let [ours, bare] = interleaved(passes, SAMPLES, sides)?;
-    fleet.stop()?;
+    fleet.stop();
     drop(road);
     echo.wait()?;
     Ok(vec![Row::typical("empty task: round trip", &ours, "ping-pong", &bare)])
@@ -43,13 +41,9 @@ fn timed(mut trip: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> 
     Ok((clock::now() - begun) as f64 / f64::from(TRIPS))
 }
 
-fn task(fleet: &mut Fleet) -> Result<(), Failure> {
-    let mut input = |task: TaskId, buffer: &mut Vec<u8>| {
-        codec::encode(&task, buffer).expect("a number has a form on the wire");
-    };
-    let mut failed = None;
-    fleet.run(&[TaskId(0)], &mut input, &mut |settled| failed = settled.result.err())?;
-    failed.map_or(Ok(()), |message| Err(message.into()))
+fn task(fleet: &Fleet, function: Function<u64, u64>) -> Result<(), Failure> {
+    fleet.submit(function, &7)?.wait().into_result()?;
+    Ok(())
 }
 
 fn byte(road: &mut UnixStream) -> Result<(), Failure> {

@@ -171,7 +171,7 @@ fn failed_arms_are_named_and_the_exit_code_tells() {
         assert_eq!(arm["state"], "failed");
         assert!(arm["error"].as_str().unwrap().contains("was killed by SIGABRT"), "{arm}");
     }
-    assert!(ended.stderr.contains("fork@2 failed: worker "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("fork@2 failed: task 5 (attempt 1): worker "), "{}", ended.stderr);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn too_few_descriptors_are_told_with_the_number_needed() {
         shell(&rig, "ulimit -n 40; exec $FLEET compare --workload cpu --workers 64", |_| {}).expect(2);
     assert_eq!(
         ended.stderr,
-        "error: --workers: 64 workers: 152 descriptors are needed, 40 allowed; raise the limit with `ulimit -n 152`\n"
+        "error: --workers: 64 workers: 280 descriptors are needed, 40 allowed; raise the limit with `ulimit -n 280`\n"
     );
 }
 
@@ -52,7 +52,7 @@ fn too_few_processes_are_told_with_whose_limit_it_is() {
 #[test]
 fn what_just_fits_runs() {
     let rig = Rig::new();
-    let line = "ulimit -n 40; exec $FLEET compare -w cpu -n 8 --rounds 1 --tasks 16 --task-size 100us -q --format csv";
+    let line = "ulimit -n 56; exec $FLEET compare -w cpu -n 8 --rounds 1 --tasks 16 --task-size 100us -q --format csv";
     let ended = shell(&rig, line, |_| {}).expect(0);
     assert!(ended.stdout.contains("forkserver@8,forkserver,8,measured"), "{ended:?}");
 }

@@ -46,7 +46,8 @@ fn tells_every_lanes_start(model: Model) {
             "{report:?}"
         );
     }
-    let zygote = usize::from(model == Model::Forkserver);
+    // Replacements are forked from a zygote, where workers are forked at all.
+    let zygote = usize::from(matches!(model, Model::Fork | Model::Forkserver));
     let workers = if model.isolates_crashes() { 4 } else { 0 };
     assert_eq!(report.processes, 1 + workers + zygote);
 }

@@ -57,3 +57,20 @@ fn the_readme_names_every_exit_code() {
         assert!(text.contains(code), "{code}");
     }
 }
+
+#[test]
+fn every_promise_of_the_readme_names_its_test() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let files = std::fs::read_dir(root.join("tests/pool")).unwrap().flatten();
+    let tests: String = files.map(|file| std::fs::read_to_string(file.path()).unwrap()).collect();
+    let table = readme.split("### What happens when…").nth(1).unwrap().split("\n## ").next().unwrap();
+    let named: Vec<&str> = table.split('`').filter(|word| word.len() == 3 && word.starts_with('c')).collect();
+    assert!(named.len() > 30, "{named:?}");
+    for name in named {
+        assert!(
+            tests.contains(&format!("fn {name}_")),
+            "the README names `{name}`, and there is no such test"
+        );
+    }
+}

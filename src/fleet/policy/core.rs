@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::protocol::Lease;
 use super::WorkerId;
-use super::life::{Departure, Life, Worker};
+use super::life::{Departure, Life, Orders, Worker};
 use super::queue::Queue;
 use super::restart::Intensity;
-use super::rules::Rules;
+use super::rules::{Overflow, Rules};
 use super::slots::Slot;
 use super::task::{End, Mishap, Task};
 use crate::ids::TaskId;
@@ -152,8 +152,23 @@ pub struct Counters {
     pub recycled: u64,
     /// Orders sent.
     pub sent: u64,
-    /// What those tasks had waited from their submission, together, in nanoseconds.
+    /// Those of them that were for a first run.
+    pub first_runs: u64,
+    /// What the tasks of these had waited from their submission, together, in nanoseconds.
     pub waited: u128,
+}
+
+/// What is known of a worker that is about to be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Farewell {
+    /// The order that it was at, or would have been next.
+    pub first: Option<Lease>,
+    /// When that began, as far as can be seen from here.
+    pub began: Option<Nanos>,
+    /// Why it had to leave; `None` if nobody told it to.
+    pub departure: Option<Departure>,
+    /// It was never ready.
+    pub is_unready: bool,
 }
 
 /// Whether tasks come and go.
@@ -255,6 +270,64 @@ impl Core {
     /// Whether everything has ended.
     pub fn is_over(&self) -> bool {
         self.phase != Phase::Open && self.tasks.is_empty() && self.workers.is_empty()
+    }
+
+    /// What is known of a worker.
+    pub fn farewell(&self, worker: WorkerId) -> Option<Farewell> {
+        let worker = self.workers.get(&worker)?;
+        let departure = match worker.life {
+            Life::Leaving { why, .. } | Life::Killed { why, .. } => Some(why),
+            Life::Starting { .. } | Life::Serving { .. } | Life::Retiring { .. } => None,
+        };
+        let held = worker.held();
+        Some(Farewell {
+            first: held.and_then(Orders::first),
+            began: held.and_then(Orders::began),
+            departure,
+            is_unready: worker.is_starting() || departure == Some(Departure::Unready),
+        })
+    }
+
+    /// Whether a task has not ended yet.
+    pub fn knows(&self, task: TaskId) -> bool {
+        self.tasks.contains_key(&task)
+    }
+
+    /// Whether one more task would find that there is no room, and had better wait.
+    pub fn is_full(&self) -> bool {
+        self.phase == Phase::Open
+            && !self.has_room()
+            && (self.rules.overflow == Overflow::Refuse || self.queue.oldest().is_none())
+    }
+
+    /// Whether tasks are taken in.
+    pub fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// Whether what runs is being ended.
+    pub fn is_stopping(&self) -> bool {
+        self.phase == Phase::Stopping
+    }
+
+    /// Whether the fleet gave up.
+    pub fn has_failed(&self) -> bool {
+        self.phase == Phase::Failed
+    }
+
+    /// Whether orders are held back.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Workers that are wanted in service.
+    pub fn wanted(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Tasks that may wait.
+    pub fn backlog(&self) -> usize {
+        self.rules.backlog
     }
 
     /// Tasks that wait for a worker, and those that have one.

@@ -31,6 +31,12 @@ impl Core {
         Ok(())
     }
 
+    /// Whether one more task may wait, or need not.
+    pub(super) fn has_room(&self) -> bool {
+        let can_start_at_once = !self.is_paused && !self.with_room.is_empty();
+        self.queue.len() < self.rules.backlog || can_start_at_once
+    }
+
     /// Makes room for a task, if there may be one more.
     fn admit(&mut self, out: &mut Vec<Action>) -> Result<(), Refusal> {
         match self.phase {
@@ -38,8 +44,7 @@ impl Core {
             Phase::Draining { .. } | Phase::Stopping => return Err(Refusal::Closed),
             Phase::Failed => return Err(Refusal::Failed),
         }
-        let can_start_at_once = !self.is_paused && !self.with_room.is_empty();
-        if self.queue.len() < self.rules.backlog || can_start_at_once {
+        if self.has_room() {
             return Ok(());
         }
         let oldest = self.queue.oldest().filter(|_| self.rules.overflow == Overflow::DropOldest);
@@ -59,6 +64,7 @@ impl Core {
             record.place = Place::Held(id);
             self.counters.sent += 1;
             if record.attempt() == 1 {
+                self.counters.first_runs += 1;
                 self.counters.waited += u128::from(now.saturating_sub(record.submitted));
             }
             let lease = Lease { task, attempt: record.attempt() };

@@ -4,6 +4,7 @@ use super::WorkerId;
 use super::core::{Action, Core, News, Phase};
 use super::life::{Departure, Life, Orders, Worker};
 use super::task::{End, Mishap};
+use crate::ids::TaskId;
 use crate::probe::clock::Nanos;
 
 impl Core {
@@ -61,12 +62,19 @@ impl Core {
         // A limit only runs out on what has begun.
         let begun = begun || mishap == Some(Mishap::Timeout);
         for (place, lease) in held.into_leases().enumerate() {
+            let begun = begun || (place == 0 && mishap.is_some() && self.counts_as_begun(lease.task));
             match mishap {
                 Some(mishap) if place == 0 && begun => self.suffered(now, lease.task, mishap, out),
                 None if place == 0 && begun => self.settle(lease.task, End::Interrupted, out),
                 _ => self.put_back(lease.task, out),
             }
         }
+    }
+
+    /// Whether too many workers died while they received the order for this task, one more among them.
+    fn counts_as_begun(&mut self, task: TaskId) -> bool {
+        let most = self.rules.poison_limit;
+        self.tasks.get_mut(&task).is_some_and(|record| record.was_not_received() >= most)
     }
 
     /// A worker died that was not told to.

@@ -79,7 +79,7 @@ pub(super) enum Life {
 
 /// Why a worker has to leave, which decides what becomes of the task it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Departure {
+pub enum Departure {
     /// It was not ready in time.
     Unready,
     /// It is not needed, or its task is not: nobody is to blame.

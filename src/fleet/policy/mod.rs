@@ -14,7 +14,8 @@
 //!
 //! What may be relied on, whatever happens and in whatever order:
 //! - every accepted task is settled exactly once;
-//! - a task that has begun is not run again unless its retries say so; one that has not begun is, without a charge;
+//! - a task that has begun is not run again unless its retries say so; one that has not begun is, without a charge,
+//!   unless workers go on dying while they receive it;
 //! - a death costs the task that was running and no other;
 //! - a worker that was told to leave gets no more orders, and is killed if it stays.
 
@@ -30,9 +31,10 @@ mod slots;
 mod story;
 mod task;
 
-pub use self::core::{Action, Core, Counters, Event, News, Verdict};
+pub use self::core::{Action, Core, Counters, Event, Farewell, News, Verdict};
+pub use life::Departure;
 pub use rules::{Overflow, Recycle, Restart, Retry, Rules};
-pub use task::{End, Refusal, Ticket};
+pub use task::{End, Mishap, Refusal, Ticket};
 
 /// The serial number of a worker: it belongs to one process, and never to another one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

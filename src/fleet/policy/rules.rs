@@ -24,7 +24,8 @@ pub struct Rules {
     pub give_up: Nanos,
     /// How often a task is run again, and when.
     pub retry: Retry,
-    /// Deaths of workers under one task after which it is run no more.
+    /// Deaths of workers under one task after which it is run no more. So many that died while they received its order
+    /// count as one such death, and each further one as another: an order may be too large to be received at all.
     pub poison_limit: u8,
     /// A task of one priority lower starts at most this much later than one that came with it; `None` means that it
     /// waits as long as there are higher ones.

@@ -70,12 +70,17 @@ pub enum End {
 }
 
 /// What ended a run that did not answer well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mishap {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mishap {
+    /// The task said that it failed, or panicked.
     Error,
+    /// Its worker died.
     Crash,
+    /// Its worker was ended for want of memory.
     OutOfMemory,
+    /// Its worker stood still, and was ended.
     Hang,
+    /// Its time was up, and its worker was ended.
     Timeout,
 }
 
@@ -124,6 +129,8 @@ pub(super) struct Task {
     pub(super) place: Place,
     pub(super) submitted: Nanos,
     mishaps: Mishaps,
+    /// Workers that died before they had the whole of its order.
+    unreceived: u8,
 }
 
 /// What becomes of a task after a mishap.
@@ -137,13 +144,19 @@ pub(super) enum Fate {
 
 impl Task {
     pub(super) fn new(ticket: Ticket, rank: Rank, submitted: Nanos) -> Task {
-        Task { ticket, rank, place: Place::Waiting, submitted, mishaps: Mishaps::default() }
+        Task { ticket, rank, place: Place::Waiting, submitted, mishaps: Mishaps::default(), unreceived: 0 }
     }
 
     /// The number of the run to come or under way, from 1: runs that never began do not count.
     pub(super) fn attempt(&self) -> u8 {
         let Mishaps { error, crash, out_of_memory, timeout } = self.mishaps;
         [error, crash, out_of_memory, timeout].into_iter().fold(1, u8::saturating_add)
+    }
+
+    /// Counts one more death of a worker that was receiving its order, and says how many that makes.
+    pub(super) fn was_not_received(&mut self) -> u8 {
+        self.unreceived = self.unreceived.saturating_add(1);
+        self.unreceived
     }
 
     /// Counts a mishap, and decides.

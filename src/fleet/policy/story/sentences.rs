@@ -41,6 +41,29 @@ fn what_was_not_begun_is_run_elsewhere_without_a_charge() {
     assert_eq!((world.end_of(first), world.end_of(second)), ((End::Crashed, 1), (End::Done, 1)));
 }
 
+/// An order so large that a worker dies receiving it is never begun, and would be sent for ever.
+#[test]
+fn a_task_whose_order_nobody_survives_receiving_ends_like_one_that_crashes() {
+    for (crash, runs, end) in [(0, 1, End::Crashed), (2, 3, End::Quarantined)] {
+        let mut world = World::ready(Rules { poison_limit: 3, ..with_retries(crash) });
+        let large = world.submit().unwrap();
+        let mut deaths = 0;
+        while !world.ended.contains_key(&large) {
+            world.all_ready();
+            if let Some(id) = world.find(|process| process.inbox.iter().any(|lease| lease.task == large)) {
+                world.die(id, false);
+                deaths += 1;
+                assert!(deaths < 20, "it is sent for ever");
+            } else {
+                world.now = world.core.next_deadline().unwrap();
+                world.step(Event::Ticked);
+            }
+        }
+        // Two deaths before anything is charged, and from then on each is.
+        assert_eq!((world.end_of(large), deaths), ((end, runs), 2 + usize::from(runs)));
+    }
+}
+
 #[test]
 fn a_poison_task_is_quarantined_and_nobody_else_is_charged() {
     let mut world = World::ready(with_retries(2));
